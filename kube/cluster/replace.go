@@ -3,15 +3,17 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"maps"
-	"strconv"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/utils/ptr"
 
 	"lockstep/engine/plan"
 	"lockstep/engine/refs"
@@ -89,22 +91,7 @@ func Deletion(o plan.Object, live, next *unstructured.Unstructured) (policy meta
 	_, hasPods := refs.FindPods(o, live.Object)
 	switch kind := o.GroupKind(); {
 	case kind == plan.GroupKind{Group: "apps", Kind: "StatefulSet"}:
-		retention := func(u *unstructured.Unstructured, when string) string {
-			policy, _, _ := unstructured.NestedString(u.Object, "spec", "persistentVolumeClaimRetentionPolicy", when)
-			return policy
-		}
-		switch to := replicas(next); {
-		case !takesPodsOver(live, next) && retention(live, "whenDeleted") == "Delete":
-			return metav1.DeletePropagationForeground, "its pods and claims are deleted with it, and so is the data in them"
-		case !takesPodsOver(live, next):
-			return metav1.DeletePropagationForeground, "its pods are deleted with it; its claims stay"
-		case to >= replicas(live):
-			return metav1.DeletePropagationOrphan, "its pods and claims stay"
-		case retention(next, "whenScaled") == "Delete":
-			return metav1.DeletePropagationOrphan, "it is scaled down to " + text.Count(to, "replica") + "; the other pods and their claims are deleted, and so is the data in them"
-		default:
-			return metav1.DeletePropagationOrphan, "it is scaled down to " + text.Count(to, "replica") + "; its claims stay"
-		}
+		return deletionOfSet(asStatefulSet(live), asStatefulSet(next))
 	case kind == plan.GroupKind{Kind: "PersistentVolumeClaim"}, kind == plan.GroupKind{Kind: "PersistentVolume"}:
 		what = "its data is deleted with it, unless the reclaim policy of its volume is Retain"
 	case kind == plan.GroupKind{Kind: "Namespace"}:
@@ -117,34 +104,38 @@ func Deletion(o plan.Object, live, next *unstructured.Unstructured) (policy meta
 	return metav1.DeletePropagationBackground, what
 }
 
-// replicas returns how many pods a StatefulSet has, as the API server reads it.
-func replicas(u *unstructured.Unstructured) int {
-	if u == nil {
-		return 0
+// deletionOfSet is Deletion for StatefulSets: the next one takes over the pods of the live one if it selects all of them.
+func deletionOfSet(live, next appsv1.StatefulSetSpec) (policy metav1.DeletionPropagation, what string) {
+	retention := func(s appsv1.StatefulSetSpec) appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy {
+		return ptr.Deref(s.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
 	}
-	n, found, err := unstructured.NestedFieldNoCopy(u.Object, "spec", "replicas")
-	if !found || err != nil {
-		return 1
+	replicas := ptr.Deref(next.Replicas, 1)
+	fewer := "it is scaled down to " + text.Count(int(replicas), "replica")
+	switch takesOver := takesPodsOver(live.Selector, next.Selector); {
+	case !takesOver && retention(live).WhenDeleted == appsv1.DeletePersistentVolumeClaimRetentionPolicyType:
+		return metav1.DeletePropagationForeground, "its pods and claims are deleted with it, and so is the data in them"
+	case !takesOver:
+		return metav1.DeletePropagationForeground, "its pods are deleted with it; its claims stay"
+	case replicas >= ptr.Deref(live.Replicas, 1):
+		return metav1.DeletePropagationOrphan, "its pods and claims stay"
+	case retention(next).WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType:
+		return metav1.DeletePropagationOrphan, fewer + "; the other pods and their claims are deleted, and so is the data in them"
 	}
-	count, _ := strconv.Atoi(fmt.Sprint(n))
-	return count
+	return metav1.DeletePropagationOrphan, fewer + "; its claims stay"
 }
 
-// takesPodsOver reports whether a StatefulSet selects all pods of another one: each of them has the labels that that one selects.
-func takesPodsOver(live, next *unstructured.Unstructured) bool {
-	selects := func(u *unstructured.Unstructured) (labels map[string]string, expressions bool) {
-		labels, _, _ = unstructured.NestedStringMap(u.Object, "spec", "selector", "matchLabels")
-		_, expressions, _ = unstructured.NestedSlice(u.Object, "spec", "selector", "matchExpressions")
-		return labels, expressions
+// asStatefulSet reads a StatefulSet, nil for none. One with invalid fields is incomplete: the API server refuses it.
+func asStatefulSet(u *unstructured.Unstructured) appsv1.StatefulSetSpec {
+	var set appsv1.StatefulSet
+	if u != nil {
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &set)
 	}
-	if next == nil {
-		return false
-	}
-	old, _ := selects(live)
-	wanted, expressions := selects(next)
-	both := maps.Clone(old)
-	maps.Copy(both, wanted)
-	return !expressions && maps.Equal(both, old)
+	return set.Spec
+}
+
+// takesPodsOver reports whether a selector selects all pods of another one: each of them has the labels that that one selects.
+func takesPodsOver(live, next *metav1.LabelSelector) bool {
+	return live != nil && next != nil && len(next.MatchExpressions) == 0 && labels.SelectorFromSet(next.MatchLabels).Matches(labels.Set(live.MatchLabels))
 }
 
 // WhyNotReplaced returns why an object is not deleted to create it again, "" if it may be: the deletion would take others along,

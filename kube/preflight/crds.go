@@ -84,12 +84,8 @@ func checkCRD(s *session.Session, o plan.Object, live, next *unstructured.Unstru
 // tryObjects validates all objects of a CRD by its next schema. Rules (x-kubernetes-validations) are not tried: only the API server
 // evaluates them.
 func tryObjects(s *session.Session, live, next *unstructured.Unstructured) (conflict, warning string) {
-	version, found := objectVersion(live, next)
-	if !found {
-		return "", ""
-	}
-	newSchema, err := schemaOf(next, version)
-	if err != nil || newSchema == nil {
+	version, newSchema := objectVersion(versionsOf(live), versionsOf(next))
+	if newSchema == nil {
 		return "", ""
 	}
 	gvr := schema.GroupVersionResource{Version: version}
@@ -124,49 +120,39 @@ func tryObjects(s *session.Session, live, next *unstructured.Unstructured) (conf
 	return "", warning
 }
 
-// objectVersion returns the version in which the objects of a CRD are read and tried: the next storage version if the cluster serves
-// it, else the one in which they are stored now. found is false if the next CRD does not have it.
-func objectVersion(live, next *unstructured.Unstructured) (version string, found bool) {
-	served := map[string]bool{}
-	for name, v := range versionsOf(live) {
-		served[name] = v["served"] == true
-		if v["storage"] == true && served[name] {
-			version = name
-		}
-	}
-	for name, v := range versionsOf(next) {
-		if v["storage"] == true && served[name] {
-			return name, true
-		}
-	}
-	return version, versionsOf(next)[version] != nil
+// crdVersion is a version of a CRD.
+type crdVersion struct {
+	Name            string
+	Served, Storage bool
+	Schema          struct{ OpenAPIV3Schema *spec.Schema }
 }
 
-// versionsOf returns the versions of a CRD by name.
-func versionsOf(crd *unstructured.Unstructured) map[string]map[string]any {
-	out := map[string]map[string]any{}
-	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	for _, v := range versions {
-		if m, ok := v.(map[string]any); ok {
-			name, _ := m["name"].(string)
-			out[name] = m
-		}
+// versionsOf returns the versions of a CRD by name. A CRD that cannot be read has none: the API server refuses it.
+func versionsOf(u *unstructured.Unstructured) map[string]*crdVersion {
+	var crd struct {
+		Spec struct{ Versions []crdVersion }
+	}
+	if raw, err := json.Marshal(u.Object); err != nil || json.Unmarshal(raw, &crd) != nil {
+		return nil
+	}
+	out := map[string]*crdVersion{}
+	for n := range crd.Spec.Versions {
+		out[crd.Spec.Versions[n].Name] = &crd.Spec.Versions[n]
 	}
 	return out
 }
 
-// schemaOf returns the schema of a version of a CRD, nil for none.
-func schemaOf(crd *unstructured.Unstructured, version string) (*spec.Schema, error) {
-	fields, found, _ := unstructured.NestedMap(versionsOf(crd)[version], "schema", "openAPIV3Schema")
-	if !found {
-		return nil, nil
+// objectVersion returns the version in which the objects of a CRD are read and tried, with its next schema: the next storage version
+// if the cluster serves it, else the one in which they are stored now. The schema is nil if the next CRD has none.
+func objectVersion(live, next map[string]*crdVersion) (name string, schema *spec.Schema) {
+	for _, versions := range []map[string]*crdVersion{next, live} {
+		for name, v := range versions {
+			if v.Storage && next[name] != nil && live[name] != nil && live[name].Served {
+				return name, next[name].Schema.OpenAPIV3Schema
+			}
+		}
 	}
-	raw, err := json.Marshal(fields)
-	if err != nil {
-		return nil, err
-	}
-	out := &spec.Schema{}
-	return out, json.Unmarshal(raw, out)
+	return "", nil
 }
 
 // addDefaults adds the defaults of a schema to a value, as the API server does when it reads the object.
@@ -195,58 +181,56 @@ func addDefaults(value any, s *spec.Schema) {
 
 // CRDLosses says which versions and fields an upgrade of a CRD removes, "" for none.
 func CRDLosses(live, next *unstructured.Unstructured) string {
-	var versions, unserved, parts []string
-	after := versionsOf(next)
-	for _, name := range slices.Sorted(maps.Keys(versionsOf(live))) {
-		before := versionsOf(live)[name]
-		if after[name] == nil {
+	var versions, unserved, fields []string
+	before, after := versionsOf(live), versionsOf(next)
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		old, now := before[name], after[name]
+		if now == nil {
 			versions = append(versions, name)
 			continue
 		}
-		if before["served"] == true && after[name]["served"] != true {
+		if old.Served && !now.Served {
 			unserved = append(unserved, name)
 		}
-		old, _, _ := unstructured.NestedMap(before, "schema", "openAPIV3Schema")
-		now, _, _ := unstructured.NestedMap(after[name], "schema", "openAPIV3Schema")
-		if fields := lostFields(old, now, ""); len(fields) > 0 {
-			parts = append(parts, text.Named("field", fields)+" of "+name)
+		if lost := lostFields(old.Schema.OpenAPIV3Schema, now.Schema.OpenAPIV3Schema, ""); len(lost) > 0 {
+			fields = append(fields, text.Named("field", lost)+" of "+name)
 		}
 	}
+	var losses []string
 	if len(versions) > 0 {
-		parts = append([]string{text.Named("version", versions)}, parts...)
+		fields = append([]string{text.Named("version", versions)}, fields...)
 	}
-	losses := ""
-	if len(parts) > 0 {
-		losses = "removes " + strings.Join(parts, ", ")
+	if len(fields) > 0 {
+		losses = append(losses, "removes "+strings.Join(fields, ", "))
 	}
 	if len(unserved) > 0 {
-		losses = text.Join("; ", losses, "no longer serves "+text.Named("version", unserved))
+		losses = append(losses, "no longer serves "+text.Named("version", unserved))
 	}
-	return losses
+	return strings.Join(losses, "; ")
 }
 
 // lostFields returns the paths of the properties that a schema no longer has. A schema that keeps unknown fields loses none.
-func lostFields(old, now map[string]any, path string) (lost []string) {
-	if now["x-kubernetes-preserve-unknown-fields"] == true {
+func lostFields(old, now *spec.Schema, path string) (lost []string) {
+	if old == nil || now == nil {
 		return nil
 	}
-	child := func(m map[string]any, key string) map[string]any {
-		c, _ := m[key].(map[string]any)
-		return c
+	if open, _ := now.Extensions.GetBool("x-kubernetes-preserve-unknown-fields"); open {
+		return nil
 	}
-	before, after := child(old, "properties"), child(now, "properties")
-	for _, name := range slices.Sorted(maps.Keys(before)) {
+	for _, name := range slices.Sorted(maps.Keys(old.Properties)) {
 		at := strings.TrimPrefix(path+"."+name, ".")
-		if _, kept := after[name]; !kept && child(now, "additionalProperties") == nil {
+		before, after := old.Properties[name], now.Properties[name]
+		if _, kept := now.Properties[name]; kept {
+			lost = append(lost, lostFields(&before, &after, at)...)
+		} else if now.AdditionalProperties == nil {
 			lost = append(lost, at)
-		} else if kept {
-			lost = append(lost, lostFields(child(before, name), child(after, name), at)...)
 		}
 	}
-	for _, nested := range []string{"items", "additionalProperties"} {
-		if child(old, nested) != nil && child(now, nested) != nil {
-			lost = append(lost, lostFields(child(old, nested), child(now, nested), path+"[]")...)
-		}
+	if old.Items != nil && now.Items != nil {
+		lost = append(lost, lostFields(old.Items.Schema, now.Items.Schema, path+"[]")...)
+	}
+	if old.AdditionalProperties != nil && now.AdditionalProperties != nil {
+		lost = append(lost, lostFields(old.AdditionalProperties.Schema, now.AdditionalProperties.Schema, path+"[]")...)
 	}
 	return lost
 }
