@@ -194,7 +194,7 @@ func (m Method) applyMigrated(helm *helmkube.Client, live, migrated *unstructure
 			after = append(after, f)
 		}
 	}
-	if !manifest.FieldsOf(before...).Prune(next.Object, manifest.FieldsOf(after...).OfSecret(next)) {
+	if !manifest.Prune(next.Object, manifest.FieldsOf(before...), manifest.FieldsOfSecret(manifest.FieldsOf(after...), next)) {
 		return next, nil
 	}
 	return confirm(helm, live, next, target)

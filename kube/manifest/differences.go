@@ -2,20 +2,20 @@ package manifest
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"lockstep/engine/event"
 	"lockstep/kube/connect"
@@ -27,66 +27,68 @@ type Difference struct {
 	// Subresource is the one that the manager wrote.
 	Subresource string
 
-	path []step
+	at place
 }
 
-// step leads to a field of a map, or to an element of a list, which may have another index in the live object.
-type step struct {
-	name           string
-	element        bool
-	recorded, live int // indexes of the element
+// place is where a field is. The elements of lists may have other indexes in the live object.
+type place struct {
+	field          string   // as people write it: spec.template.spec.containers[web].image
+	recorded, live []string // names of fields and indexes of elements
 }
 
-// fieldOf returns a path as people write it: spec.template.spec.containers[web].image.
-func fieldOf(path []step) string {
-	var b strings.Builder
-	for n, s := range path {
-		switch {
-		case s.element || strings.ContainsAny(s.name, "./"):
-			b.WriteString("[" + s.name + "]")
-		case n == 0:
-			b.WriteString(s.name)
-		default:
-			b.WriteString("." + s.name)
-		}
+// below returns the place of a field of a map.
+func (p place) below(name string) place {
+	return place{FieldPath(p.field, name), append(slices.Clip(p.recorded), name), append(slices.Clip(p.live), name)}
+}
+
+// element returns the place of an element of a list.
+func (p place) element(name string, recorded, live int) place {
+	return place{p.field + "[" + name + "]", append(slices.Clip(p.recorded), strconv.Itoa(recorded)), append(slices.Clip(p.live), strconv.Itoa(live))}
+}
+
+// FieldPath returns how people write a field of a map: spec.replicas, metadata.annotations[a/b].
+func FieldPath(in, name string) string {
+	switch {
+	case strings.ContainsAny(name, "./"):
+		return in + "[" + name + "]"
+	case in == "":
+		return name
 	}
-	return b.String()
+	return in + "." + name
 }
+
+var escape = strings.NewReplacer("~", "~0", "/", "~1")
 
 // Pointer returns the JSON pointer to the field in the recorded object.
 func (d Difference) Pointer() string {
 	var b strings.Builder
-	for _, s := range d.path {
-		key := strings.ReplaceAll(strings.ReplaceAll(s.name, "~", "~0"), "/", "~1")
-		if s.element {
-			key = strconv.Itoa(s.recorded)
-		}
-		b.WriteString("/" + key)
+	for _, key := range d.at.recorded {
+		b.WriteString("/" + escape.Replace(key))
 	}
 	return b.String()
 }
 
 // Recorded returns the value of the field in the recorded object, and Live the one in the live object, nil if that lacks it.
-func (d Difference) Recorded(recorded map[string]any) any {
-	return d.value(recorded, func(s step) int { return s.recorded })
-}
+func (d Difference) Recorded(recorded map[string]any) any { return valueAt(recorded, d.at.recorded) }
 
 func (d Difference) Live(live map[string]any) any {
 	if d.Gone {
 		return nil
 	}
-	return d.value(live, func(s step) int { return s.live })
+	return valueAt(live, d.at.live)
 }
 
-// value follows the path. A value that hides what it contains ends it.
-func (d Difference) value(root any, index func(step) int) any {
-	for _, s := range d.path {
+// valueAt follows a path. A value that hides what it contains ends it.
+func valueAt(root any, path []string) any {
+	for _, key := range path {
 		switch v := root.(type) {
 		case map[string]any:
-			root = v[s.name]
+			root = v[key]
 		case []any:
-			if root = nil; index(s) < len(v) {
-				root = v[index(s)]
+			if n, err := strconv.Atoi(key); err != nil || n >= len(v) {
+				root = nil
+			} else {
+				root = v[n]
 			}
 		}
 	}
@@ -95,16 +97,15 @@ func (d Difference) value(root any, index func(step) int) any {
 
 // Keep gives the field of an object to send the value that it has in the live object, so that sending it changes nothing.
 func (d Difference) Keep(sent, live map[string]any) {
-	parent := Difference{path: d.path[:len(d.path)-1]}.Recorded(sent)
-	last := d.path[len(d.path)-1]
-	switch p := parent.(type) {
+	parent, key := d.at.recorded[:len(d.at.recorded)-1], d.at.recorded[len(d.at.recorded)-1]
+	switch p := valueAt(sent, parent).(type) {
 	case map[string]any:
-		if p[last.name] = d.Live(live); d.Gone {
-			delete(p, last.name)
+		if p[key] = d.Live(live); d.Gone {
+			delete(p, key)
 		}
 	case []any:
-		if !d.Gone && last.recorded < len(p) {
-			p[last.recorded] = d.Live(live)
+		if n, err := strconv.Atoi(key); err == nil && !d.Gone && n < len(p) {
+			p[n] = d.Live(live)
 		}
 	}
 }
@@ -114,7 +115,7 @@ func (d Difference) Keep(sent, live map[string]any) {
 func AsStored(u *unstructured.Unstructured) *unstructured.Unstructured {
 	u = u.DeepCopy()
 	texts, _, _ := unstructured.NestedMap(u.Object, "stringData")
-	if u.GroupVersionKind() != (schema.GroupVersionKind{Version: "v1", Kind: "Secret"}) || len(texts) == 0 {
+	if u.GroupVersionKind() != secretKind || len(texts) == 0 {
 		return u
 	}
 	data, _, _ := unstructured.NestedMap(u.Object, "data")
@@ -147,23 +148,19 @@ func Taken(recorded, live *unstructured.Unstructured) []Difference {
 		return nil
 	}
 	for n := range by { // Helm keeps the texts of a Secret that it sends, whoever changes the data
-		by[n].fields = by[n].fields.OfSecret(recorded)
+		by[n].fields = FieldsOfSecret(by[n].fields, recorded)
 	}
 	return compare(recorded, nil, by, true)
 }
 
 // compare compares a recorded object with the fields of a live one, or if taken is set, with their owners alone.
 func compare(recorded *unstructured.Unstructured, live map[string]any, by owners, taken bool) []Difference {
-	sent := recorded.DeepCopy().Object
-	for _, path := range [][]string{{"apiVersion"}, {"kind"}, {"status"}, {"metadata", "name"}, {"metadata", "namespace"}, {"metadata", "creationTimestamp"}} {
-		unstructured.RemoveNestedField(sent, path...)
-	}
-	typed := asTyped(recorded)
+	sent, typed := ownable(recorded), asTyped(recorded)
 	if live == nil {
 		live = sent
 	}
 	c := &comparison{typed: typed != nil, helmKnown: slices.ContainsFunc(by, owner.isHelm), taken: taken}
-	c.fields(nil, sent, typed, live, by)
+	c.fields(place{}, sent, typed, live, by)
 	return c.found
 }
 
@@ -184,8 +181,8 @@ func asTyped(u *unstructured.Unstructured) map[string]any {
 // owner is a manager of a part of a live object.
 type owner struct {
 	metav1.ManagedFieldsEntry
-	fields  Fields
-	inWhole bool // the part is in something that it owns as a whole
+	fields  *fieldpath.Set // in the part; nil if the manager owns the part itself
+	inWhole bool           // the part is in something that it owns as a whole
 }
 
 func (o owner) isHelm() bool { return o.Manager == connect.FieldManager && o.Subresource == "" }
@@ -195,7 +192,7 @@ type owners []owner
 
 func ownersOf(live *unstructured.Unstructured) (all owners) {
 	for _, m := range live.GetManagedFields() {
-		if fields := fieldsOf(m); len(fields) > 0 && m.Subresource != "status" {
+		if fields := FieldsOf(m); !fields.Empty() && m.Subresource != "status" {
 			all = append(all, owner{ManagedFieldsEntry: m, fields: fields})
 		}
 	}
@@ -203,12 +200,13 @@ func ownersOf(live *unstructured.Unstructured) (all owners) {
 }
 
 // of returns the owners of a field or an element. Who owns a whole owns what is in it.
-func (o owners) of(key string) (all owners) {
+func (o owners) of(part fieldpath.PathElement) (all owners) {
 	for _, m := range o {
-		if m.fields.atomic() {
-			all = append(all, owner{m.ManagedFieldsEntry, m.fields, true})
-		} else if fields, found := m.fields.child(key); found {
-			all = append(all, owner{m.ManagedFieldsEntry, fields, false})
+		if m.fields == nil {
+			all = append(all, owner{m.ManagedFieldsEntry, nil, true})
+		} else if hasPart(m.fields, part) {
+			inside, _ := m.fields.Children.Get(part)
+			all = append(all, owner{m.ManagedFieldsEntry, inside, false})
 		}
 	}
 	return all
@@ -216,32 +214,24 @@ func (o owners) of(key string) (all owners) {
 
 // whole reports whether somebody owns the part itself, not only fields in it.
 func (o owners) whole(is func(owner) bool) bool {
-	return slices.ContainsFunc(o, func(m owner) bool { return m.fields.atomic() && is(m) })
+	return slices.ContainsFunc(o, func(m owner) bool { return m.fields == nil && is(m) })
 }
 
-// keyOf returns the key of an element of a list: one of Helm's if there are several, because an element may lack a default that
-// is part of it.
-func (o owners) keyOf(element any) (key string) {
+// partOf returns the part that is an element of a list: one of Helm's if there are several, because an element may lack a default that
+// is one of its keys.
+func (o owners) partOf(element any) (part fieldpath.PathElement, found bool) {
 	for _, m := range o {
-		for _, k := range slices.Sorted(maps.Keys(m.fields)) {
-			if (key == "" || m.isHelm()) && isKeyOf(k, element) {
-				key = k
-				break
-			}
+		if own, is := partOf(m.fields, element); is && (!found || m.isHelm()) {
+			part, found = own, true
 		}
 	}
-	return key
+	return part, found
 }
 
-// hasKeys reports whether the elements of a list have owners of their own.
-func (o owners) hasKeys() bool {
+// hasElements reports whether the elements of a list have owners of their own.
+func (o owners) hasElements() bool {
 	return slices.ContainsFunc(o, func(m owner) bool {
-		for k := range m.fields {
-			if strings.HasPrefix(k, "k:") || strings.HasPrefix(k, "v:") {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(partsOf(m.fields), func(part fieldpath.PathElement) bool { return part.Key != nil || part.Value != nil })
 	})
 }
 
@@ -253,24 +243,21 @@ type comparison struct {
 	found     []Difference
 }
 
-func (c *comparison) add(path []step, gone bool, by owners) {
-	d := Difference{Drift: event.Drift{Field: fieldOf(path), Gone: gone}, path: slices.Clone(path)}
+func (c *comparison) add(at place, gone bool, by owners) {
+	d := Difference{Drift: event.Drift{Field: at.field, Gone: gone}, at: at}
 	for _, m := range by {
-		at := time.Time{} // a scale has none
-		if m.Time != nil {
-			at = m.Time.Time
-		}
-		if !m.isHelm() && !gone && (d.Manager == "" || at.After(d.At)) {
-			d.Manager, d.Subresource, d.At = m.Manager, m.Subresource, at
+		last := ptr.Deref(m.Time, metav1.Time{}).Time // a scale has none
+		if !m.isHelm() && !gone && (d.Manager == "" || last.After(d.At)) {
+			d.Manager, d.Subresource, d.At = m.Manager, m.Subresource, last
 		}
 	}
 	c.found = append(c.found, d)
 }
 
 // fields compares maps. typed has the values of recorded as the API server writes them.
-func (c *comparison) fields(path []step, recorded, typed, live map[string]any, by owners) {
+func (c *comparison) fields(at place, recorded, typed, live map[string]any, by owners) {
 	for _, name := range slices.Sorted(maps.Keys(recorded)) {
-		below, of := append(slices.Clip(path), step{name: name}), by.of("f:"+name)
+		below, of := at.below(name), by.of(fieldpath.FieldNameElement(name))
 		value, has := live[name]
 		sent, known := typed[name]
 		switch {
@@ -287,7 +274,7 @@ func (c *comparison) fields(path []step, recorded, typed, live map[string]any, b
 	}
 }
 
-func (c *comparison) value(path []step, recorded, sent, live any, by owners) {
+func (c *comparison) value(at place, recorded, sent, live any, by owners) {
 	if by.whole(owner.isHelm) {
 		return
 	}
@@ -296,23 +283,23 @@ func (c *comparison) value(path []step, recorded, sent, live any, by owners) {
 		next, ok := live.(map[string]any)
 		typed, _ := sent.(map[string]any)
 		if ok && len(next) > 0 && by.whole(func(m owner) bool { return !m.inWhole }) && !isSubset(next, sent) { // replaced as a whole
-			c.add(path, false, by)
+			c.add(at, false, by)
 			return
 		}
 		if ok {
-			c.fields(path, recorded, typed, next, by)
+			c.fields(at, recorded, typed, next, by)
 			return
 		}
 	case []any:
 		next, ok := live.([]any)
 		typed, _ := sent.([]any)
 		if ok && len(typed) == len(recorded) {
-			c.list(path, recorded, typed, next, by)
+			c.list(at, recorded, typed, next, by)
 			return
 		}
 	}
-	if c.taken && len(by) > 0 || !c.taken && !sameJSON(sent, live) {
-		c.add(path, false, by)
+	if c.taken && len(by) > 0 || !c.taken && !value.Equals(value.NewValueInterface(sent), value.NewValueInterface(live)) {
+		c.add(at, false, by)
 	}
 }
 
@@ -327,26 +314,26 @@ func isSubset(m map[string]any, of any) bool {
 	return true
 }
 
-// list compares lists: element by element if they have keys, else as a whole, because then the list has a single owner.
-func (c *comparison) list(path []step, recorded, sent, live []any, by owners) {
-	keyed := by.hasKeys()
-	if !keyed && len(recorded) != len(live) {
-		c.add(path, false, by)
+// list compares lists: element by element if these have owners, else as a whole, because then the list has a single owner.
+func (c *comparison) list(at place, recorded, sent, live []any, by owners) {
+	owned := by.hasElements()
+	if !owned && len(recorded) != len(live) {
+		c.add(at, false, by)
 		return
 	}
 	for n, element := range recorded {
-		at, of := n, by
-		if keyed {
-			key := by.keyOf(element)
-			of = by.of(key)
-			at = slices.IndexFunc(live, func(x any) bool { return isKeyOf(key, x) || key == "" && reflect.DeepEqual(x, sent[n]) })
+		index, of := n, by
+		if owned {
+			part, found := by.partOf(element)
+			of = by.of(part)
+			index = slices.IndexFunc(live, func(x any) bool { return found && identifies(part, x) || !found && reflect.DeepEqual(x, sent[n]) })
 		}
-		below := append(slices.Clip(path), step{elementName(element, n), true, n, at})
-		if at < 0 {
+		below := at.element(elementName(element, n), n, index)
+		if index < 0 {
 			c.add(below, true, of)
 			continue
 		}
-		c.value(below, element, sent[n], live[at], of)
+		c.value(below, element, sent[n], live[index], of)
 	}
 }
 
@@ -359,10 +346,4 @@ func elementName(element any, index int) string {
 	return strconv.Itoa(index)
 }
 
-func isZero(value any) bool {
-	if isEmpty(value) {
-		return true
-	}
-	text, err := json.Marshal(value)
-	return err == nil && slices.Contains([]string{`""`, "0", "false"}, string(text))
-}
+func isZero(x any) bool { return isEmpty(x) || reflect.ValueOf(x).IsZero() }

@@ -1,9 +1,7 @@
 package manifest
 
 import (
-	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -129,7 +127,7 @@ func (b Before) unchangedByHelm(i *resource.Info, sentAt time.Time) bool {
 		return false
 	}
 	return slices.EqualFunc(b.fields, entriesOfHelm(u), func(x, y metav1.ManagedFieldsEntry) bool {
-		return x.Operation == y.Operation && x.APIVersion == y.APIVersion && x.Time.Equal(y.Time) && reflect.DeepEqual(fieldsOf(x), fieldsOf(y))
+		return x.Operation == y.Operation && x.APIVersion == y.APIVersion && x.Time.Equal(y.Time) && FieldsOf(x).Equals(FieldsOf(y))
 	})
 }
 
@@ -147,13 +145,6 @@ func entriesOfHelm(o metav1.Object) []metav1.ManagedFieldsEntry {
 		return nil
 	}
 	return all
-}
-
-func fieldsOf(m metav1.ManagedFieldsEntry) (fields Fields) {
-	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
-		return nil
-	}
-	return fields
 }
 
 // Infer updates the readiness rules of a list with the inferred annotations of a tree.

@@ -1,17 +1,17 @@
 package manifest
 
 import (
-	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"lockstep/kube/connect"
 )
@@ -43,65 +43,54 @@ func StatusIsOlder(o metav1.Object) bool {
 	return applied.After(written)
 }
 
-// Fields are fields in the form of managed fields (FieldsV1): a tree whose keys are f:NAME for a field, and k:{KEYS} or
-// v:VALUE for an element of a list. An empty node, or one that has the key ".", is a field itself; other nodes only
-// contain fields.
-type Fields map[string]any
-
-// FieldsOf returns the union of the fields in entries of managed fields.
-func FieldsOf(entries ...metav1.ManagedFieldsEntry) Fields {
-	all := Fields{}
+// FieldsOf returns the union of the fields in entries of managed fields. An entry that cannot be read has none.
+func FieldsOf(entries ...metav1.ManagedFieldsEntry) *fieldpath.Set {
+	all := &fieldpath.Set{}
 	for _, m := range entries {
-		all.add(fieldsOf(m))
-	}
-	return all
-}
-
-// add adds the fields of a node.
-func (f Fields) add(more Fields) {
-	for key, node := range more {
-		child, found := f[key].(map[string]any)
-		added, _ := node.(map[string]any)
-		switch {
-		case !found:
-			child = map[string]any{}
-		case (len(child) == 0) != (len(added) == 0): // one of them has the field itself
-			child["."] = map[string]any{}
+		var fields fieldpath.Set
+		if m.FieldsV1 != nil && fields.FromJSON(m.FieldsV1.GetRawReader()) == nil {
+			all = all.Union(&fields)
 		}
-		f[key] = child
-		Fields(child).add(added)
 	}
-}
-
-// OfSecret returns the fields with those that the API server adds to a Secret: it copies stringData to data.
-func (f Fields) OfSecret(u *unstructured.Unstructured) Fields {
-	texts, _ := f.child("f:stringData")
-	if texts == nil || u.GroupVersionKind() != (schema.GroupVersionKind{Version: "v1", Kind: "Secret"}) {
-		return f
-	}
-	all := Fields{}
-	all.add(f)
-	all.add(Fields{"f:data": map[string]any(texts)})
 	return all
 }
 
-// child returns the fields in an element of a list or map. found is false if neither the element nor anything in it is
-// among the fields.
-func (f Fields) child(key string) (fields Fields, found bool) {
-	child, found := f[key].(map[string]any)
-	return child, found
+// FieldsOfSecret returns the fields of an object with those that the API server adds to a Secret: it copies stringData to data.
+func FieldsOfSecret(fields *fieldpath.Set, u *unstructured.Unstructured) *fieldpath.Set {
+	if u.GroupVersionKind() != secretKind {
+		return fields
+	}
+	all := fields.Copy()
+	for text := range fields.WithPrefix(fieldpath.FieldNameElement("stringData")).All() {
+		all.Insert(append(fieldpath.MakePathOrDie("data"), text...))
+	}
+	return all
 }
 
-// atomic reports whether a node is a field without fields of its own: a single value, or a list or map that has only one
-// owner or is empty.
-func (f Fields) atomic() bool { return len(f) == 0 }
+var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 
-// hasSelf reports whether the node with a key is a field itself. The API server counts named fields that contain fields,
-// too.
-func (f Fields) hasSelf(key string) bool {
-	child, found := f.child(key)
-	_, self := child["."]
-	return found && (child.atomic() || self || strings.HasPrefix(key, "f:"))
+// hasPart reports whether a part of a map or a list, or anything in it, is among the fields.
+func hasPart(fields *fieldpath.Set, part fieldpath.PathElement) bool {
+	_, inside := fields.Children.Get(part)
+	return inside || fields.Members.Has(part)
+}
+
+// partsOf returns the parts of a map or a list that are among the fields or have such. A nil set has none.
+func partsOf(fields *fieldpath.Set) []fieldpath.PathElement {
+	if fields == nil {
+		return nil
+	}
+	return slices.AppendSeq(slices.Collect(fields.Members.All()), fields.Children.All())
+}
+
+// partOf returns the part that identifies an element of a list.
+func partOf(fields *fieldpath.Set, element any) (part fieldpath.PathElement, found bool) {
+	for _, part := range partsOf(fields) {
+		if identifies(part, element) {
+			return part, true
+		}
+	}
+	return part, false
 }
 
 // OwnsAll reports whether Helm owned all fields of an object to send. Then nobody had changed their values since Helm
@@ -110,11 +99,16 @@ func (b Before) OwnsAll(sent *unstructured.Unstructured) bool {
 	if len(b.owned) == 0 {
 		return false
 	}
+	return contain(FieldsOf(b.owned...), ownable(sent))
+}
+
+// ownable returns a copy of the fields of an object that managers can own.
+func ownable(sent *unstructured.Unstructured) map[string]any {
 	fields := sent.DeepCopy().Object
 	for _, path := range [][]string{{"apiVersion"}, {"kind"}, {"status"}, {"metadata", "name"}, {"metadata", "namespace"}, {"metadata", "creationTimestamp"}} {
 		unstructured.RemoveNestedField(fields, path...)
 	}
-	return FieldsOf(b.owned...).contain(fields)
+	return fields
 }
 
 // UpdatedByHelm reports whether Helm owns fields of an object by client-side apply.
@@ -125,137 +119,114 @@ func (b Before) UpdatedByHelm() bool {
 	return slices.ContainsFunc(b.owned, func(m metav1.ManagedFieldsEntry) bool { return m.Operation == metav1.ManagedFieldsOperationUpdate })
 }
 
-// contain reports whether everything in a value is among the fields.
-func (f Fields) contain(value any) bool {
-	has := func(key string, x any) bool {
-		child, found := f.child(key)
-		return isEmpty(x) || found && (child.atomic() || child.contain(x))
+// contain reports whether everything in a value is among the fields. A field without parts is a single value, or a list or map that has
+// only one owner.
+func contain(fields *fieldpath.Set, in any) bool {
+	has := func(part fieldpath.PathElement, x any) bool {
+		inside, found := fields.Children.Get(part)
+		return isEmpty(x) || found && contain(inside, x) || !found && fields.Members.Has(part)
 	}
-	switch value := value.(type) {
+	switch in := in.(type) {
 	case map[string]any:
-		for name, x := range value {
-			if !has("f:"+name, x) {
+		for name, x := range in {
+			if !has(fieldpath.FieldNameElement(name), x) {
 				return false
 			}
 		}
 		return true
 	case []any:
-		return !slices.ContainsFunc(value, func(x any) bool {
-			for key := range f {
-				if isKeyOf(key, x) {
-					return !has(key, x)
-				}
-			}
-			return !isEmpty(x)
+		return !slices.ContainsFunc(in, func(x any) bool {
+			part, found := partOf(fields, x)
+			return !isEmpty(x) && (!found || !has(part, x))
 		})
 	}
 	return false
 }
 
-func isEmpty(value any) bool {
-	switch value := value.(type) {
+func isEmpty(x any) bool {
+	switch x := x.(type) {
 	case nil:
 		return true
 	case map[string]any:
-		return len(value) == 0
+		return len(x) == 0
 	case []any:
-		return len(value) == 0
+		return len(x) == 0
 	}
 	return false
 }
 
-// isKeyOf reports whether a key identifies an element of a list. The keys of elements include defaults, such as the protocol
-// of a port, which the element may lack.
-func isKeyOf(key string, element any) bool {
-	if text, ok := strings.CutPrefix(key, "v:"); ok {
-		var value any
-		return json.Unmarshal([]byte(text), &value) == nil && sameJSON(value, element)
+// identifies reports whether a part is an element of a list. Its keys include defaults, such as the protocol of a port, which the
+// element may lack.
+func identifies(part fieldpath.PathElement, element any) bool {
+	if part.Value != nil {
+		return value.Equals(*part.Value, value.NewValueInterface(element))
 	}
-	text, ok := strings.CutPrefix(key, "k:")
 	m, isMap := element.(map[string]any)
-	var keys map[string]any
-	if !ok || !isMap || json.Unmarshal([]byte(text), &keys) != nil {
+	if part.Key == nil || !isMap {
 		return false
 	}
-	given := 0
-	for name, value := range keys {
-		x, ok := m[name]
-		if ok && !sameJSON(value, x) {
+	given := false
+	for _, key := range *part.Key {
+		x, has := m[key.Name]
+		if has && !value.Equals(key.Value, value.NewValueInterface(x)) {
 			return false
 		}
-		if ok {
-			given++
-		}
+		given = given || has
 	}
-	return given > 0
-}
-
-// sameJSON reports whether values are equal as JSON, in which all numbers have one type.
-func sameJSON(a, b any) bool {
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return errX == nil && errY == nil && string(x) == string(y)
+	return given
 }
 
 // Prune removes the fields from an object, except those that are in keep or contain such a field, as the API server does for
 // the fields that a manager no longer applies. It reports whether there were any.
-func (f Fields) Prune(object map[string]any, keep Fields) (changed bool) {
+func Prune(object map[string]any, fields, keep *fieldpath.Set) (changed bool) {
 	for name := range maps.Clone(object) {
-		key := "f:" + name
-		if f.drops(key, keep) {
+		part := fieldpath.FieldNameElement(name)
+		if drops(part, fields, keep) {
 			delete(object, name)
 			changed = true
 			continue
 		}
-		if fields, found := f.child(key); found {
-			kept, _ := keep.child(key)
-			object[name], changed = fields.pruneValue(object[name], kept, changed)
+		if inside, found := fields.Children.Get(part); found {
+			object[name], changed = pruneValue(object[name], inside, keep.WithPrefix(part), changed)
 		}
 	}
 	return changed
 }
 
-// drops reports whether the element with a key is removed as a whole.
-func (f Fields) drops(key string, keep Fields) bool {
-	_, kept := keep.child(key)
-	return !kept && f.hasSelf(key)
+// drops reports whether a part is removed as a whole. The API server counts named fields that contain fields, too.
+func drops(part fieldpath.PathElement, fields, keep *fieldpath.Set) bool {
+	return !hasPart(keep, part) && (fields.Members.Has(part) || part.FieldName != nil && hasPart(fields, part))
 }
 
 // pruneValue prunes the value of an element. A map or list that loses all it has is null afterwards, as in the API server.
-func (f Fields) pruneValue(value any, keep Fields, changed bool) (any, bool) {
-	switch value := value.(type) {
+func pruneValue(from any, fields, keep *fieldpath.Set, changed bool) (any, bool) {
+	switch from := from.(type) {
 	case map[string]any:
-		pruned := f.Prune(value, keep)
-		if pruned && len(value) == 0 {
+		pruned := Prune(from, fields, keep)
+		if pruned && len(from) == 0 {
 			return nil, true
 		}
-		return value, pruned || changed
+		return from, pruned || changed
 	case []any:
-		pruned := f.pruneList(value, keep)
-		if len(pruned) == 0 && len(value) > 0 {
+		pruned := pruneList(from, fields, keep)
+		if len(pruned) == 0 && len(from) > 0 {
 			return nil, true
 		}
-		return pruned, changed || !reflect.DeepEqual(pruned, value)
+		return pruned, changed || !reflect.DeepEqual(pruned, from)
 	}
-	return value, changed
+	return from, changed
 }
 
 // pruneList returns a list without the elements among the fields.
-func (f Fields) pruneList(list []any, keep Fields) []any {
+func pruneList(list []any, fields, keep *fieldpath.Set) []any {
 	out := []any{}
 	for _, element := range list {
-		key := ""
-		for k := range f {
-			if isKeyOf(k, element) {
-				key = k
-			}
-		}
-		if key != "" && f.drops(key, keep) {
+		part, found := partOf(fields, element)
+		if found && drops(part, fields, keep) {
 			continue
 		}
-		if fields, found := f.child(key); found {
-			kept, _ := keep.child(key)
-			element, _ = fields.pruneValue(runtime.DeepCopyJSONValue(element), kept, false)
+		if inside, has := fields.Children.Get(part); found && has {
+			element, _ = pruneValue(runtime.DeepCopyJSONValue(element), inside, keep.WithPrefix(part), false)
 		}
 		out = append(out, element)
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/inspect"
+	"lockstep/kube/manifest"
 )
 
 // compareFields returns the deepest fields that differ. It matches the elements of lists by the
@@ -48,7 +49,7 @@ func (c *comparison) compareMaps(in string, a, b map[string]any) {
 }
 
 func (c *comparison) compareValues(in, key string, x, y any) {
-	at := childPath(in, key)
+	at := manifest.FieldPath(in, key)
 	switch x := x.(type) {
 	case map[string]any:
 		if y, ok := y.(map[string]any); ok {
@@ -129,16 +130,6 @@ func isUnique(list []any, field string) bool {
 		seen[text] = true
 	}
 	return true
-}
-
-func childPath(in, key string) string {
-	switch {
-	case strings.ContainsAny(key, "./"):
-		return in + "[" + key + "]"
-	case in == "":
-		return key
-	}
-	return in + "." + key
 }
 
 func toYAML(v any) string {

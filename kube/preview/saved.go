@@ -23,6 +23,7 @@ import (
 	"lockstep/engine/refs"
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
+	"lockstep/kube/manifest"
 	"lockstep/kube/mask"
 	"lockstep/kube/planfile"
 	"lockstep/kube/preflight"
@@ -171,7 +172,7 @@ func addFields(out planfile.Fields, path string, value, masked any, secret bool)
 	case map[string]any:
 		m, isMap := masked.(map[string]any)
 		for key, e := range v {
-			addFields(out, childPath(path, key), e, m[key], secret || !isMap)
+			addFields(out, manifest.FieldPath(path, key), e, m[key], secret || !isMap)
 		}
 		if len(v) > 0 {
 			return
