@@ -59,7 +59,7 @@ type planInput struct {
 
 // plan plans all phases: the prelude, pre hooks, the target's objects, removals (including leftovers, R32a) and post hooks.
 func (p planInput) plan(s *session.Session, info event.Operation) (*session.Prepared, error) {
-	warnings := slices.Concat(p.state.stateWarnings(), p.warnings)
+	warnings := slices.Concat(p.state.stateWarnings(), p.state.stackWarnings(p.target.Release), p.warnings)
 	conflicts, more, err := hookConflicts(s, p.builder, p.target, p.hooks)
 	if err != nil {
 		return nil, err

@@ -138,6 +138,23 @@ func (r *releaseState) stateWarnings() []plan.Warning {
 	return r.warnings
 }
 
+// stackWarnings warns if the newest record belongs to another stack than the target: that stack will not prune the release any
+// more (S10).
+func (r *releaseState) stackWarnings(target *rel1.Release) []plan.Warning {
+	if r == nil || r.Last.Info.Status == rcommon.StatusUninstalled {
+		return nil
+	}
+	from, to := r.Last.Labels[StackLabel], target.Labels[StackLabel]
+	if from == "" || from == to {
+		return nil
+	}
+	does := "takes it out of that stack; to keep it there, use: lockstep up --stack " + from
+	if to != "" {
+		does = "moves it to stack " + to + "; only one of the two files should define it"
+	}
+	return []plan.Warning{{Rule: "S10", Message: fmt.Sprintf("release %s belongs to stack %s: this run %s", r.Last.Name, from, does)}}
+}
+
 // resumable reports whether an install continues from the failed last revision.
 //
 // Rule R50: it does if no revision was ever deployed, or if an uninstall has started.

@@ -87,7 +87,7 @@ func TestPruneKeeps(t *testing.T) {
 			}
 		}, releases...)
 		state, _ := b.run(s, err, func(e event.Event) {
-			if e.Kind == event.KindWarning && e.Scope == "" {
+			if e.Kind == event.KindWarning && (e.Scope == "" || e.Rule == "S10") {
 				warnings = append(warnings, e.Rule+" "+e.Message)
 			}
 		})
@@ -115,7 +115,11 @@ func TestPruneKeeps(t *testing.T) {
 	}, a)
 	assert("not selected, in a context that is not connected to", "a 1 deployed", "x 1 deployed")
 
-	up("other", nil, x)
+	taken := up("other", nil, x)
+	want := fmt.Sprintf("S10 release x belongs to stack shop-%[1]s: this run moves it to stack other-%[1]s; only one of the two files should define it", b.Namespace)
+	if !slices.Equal(taken, []string{want}) {
+		t.Errorf("moved to another stack with the warnings %q, want %q", taken, want)
+	}
 	assert("moved to another stack", "a 1 deployed", "x 2 deployed")
 	if warnings := up("shop", prune, a); len(warnings) > 0 {
 		t.Errorf("warnings about a release of another stack: %v", warnings)
@@ -123,7 +127,11 @@ func TestPruneKeeps(t *testing.T) {
 	assert("pruned by its old stack", "a 1 deployed", "x 2 deployed")
 	up("shop", nil, x)
 	assert("moved back", "a 1 deployed", "x 3 deployed")
-	up("", func(o *kube.StackOptions) { o.Name = "" }, x)
+	taken = up("", func(o *kube.StackOptions) { o.Name = "" }, x)
+	want = fmt.Sprintf("S10 release x belongs to stack shop-%[1]s: this run takes it out of that stack; to keep it there, use: lockstep up --stack shop-%[1]s", b.Namespace)
+	if !slices.Equal(taken, []string{want}) {
+		t.Errorf("taken out of its stack with the warnings %q, want %q", taken, want)
+	}
 	up("shop", prune, a)
 	assert("deployed by a stack without a name, unchanged", "a 1 deployed", "x 4 deployed")
 	up("shop", nil, x)
@@ -131,7 +139,7 @@ func TestPruneKeeps(t *testing.T) {
 	elsewhere := func(o *kube.StackOptions) { o.File = helmfileOf(second, a) }
 	warnings := up("shop", func(o *kube.StackOptions) { elsewhere(o); prune(o) }, a)
 	assert("the same file with another namespace", "a 1 deployed", "x 5 deployed")
-	want := fmt.Sprintf("S10 --prune leaves a, x of stack shop-%[1]s in namespace %[1]s, in which the file has no releases; to uninstall them too, add --prune-namespace %[1]s", b.Namespace)
+	want = fmt.Sprintf("S10 --prune leaves a, x of stack shop-%[1]s in namespace %[1]s, in which the file has no releases; to uninstall them too, add --prune-namespace %[1]s", b.Namespace)
 	if !slices.Equal(warnings, []string{want}) {
 		t.Errorf("warnings %q, want %q", warnings, want)
 	}
