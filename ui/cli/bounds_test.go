@@ -81,6 +81,7 @@ func TestBoundEndsTheCommand(t *testing.T) {
 // TestInputsHaveTheLimitOfTheOperation (R54): without the screen, --timeout also limits how long an operation waits for its
 // chart, its values, or its helmfile. Completion has a limit of its own.
 func TestInputsHaveTheLimitOfTheOperation(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, never responds
 	if err != nil {
 		t.Fatal(err)

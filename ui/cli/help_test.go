@@ -31,11 +31,11 @@ func TestHelpFitsScreen(t *testing.T) {
 		t.Fatalf("found only %d commands", len(paths))
 	}
 	for _, path := range paths {
-		out, err := program(t, nil, append(path, "--help")...).Output()
-		if lines := strings.Count(string(out), "\n"); err != nil || lines > 24 {
+		out, _, err := runCommand(append(path, "--help")...)
+		if lines := strings.Count(out, "\n"); err != nil || lines > 24 {
 			t.Errorf("%s --help: %d lines, %v\n%s", strings.Join(path, " "), lines, err, out)
 		}
-		if noNamespace := slices.Contains(withoutNamespace, strings.Join(path, " ")); noNamespace && strings.Contains(string(out), "--namespace") {
+		if noNamespace := slices.Contains(withoutNamespace, strings.Join(path, " ")); noNamespace && strings.Contains(out, "--namespace") {
 			t.Errorf("%s --help lists --namespace, which it ignores", strings.Join(path, " "))
 		}
 	}

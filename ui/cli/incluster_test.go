@@ -40,9 +40,9 @@ import (
 	"lockstep/ui/remote/protocol"
 )
 
-// slots limits how many of the tests that call limitedParallel run at once. With more, the cluster would
-// be so busy that their pods would not be ready in time.
-var slots = make(chan struct{}, 2)
+// slots limits how many of the tests that call limitedParallel run at once. With many more, the cluster would be so busy that
+// their pods would not be ready in time. With fewer, tests that wait for a slot would take the places of all others (-parallel).
+var slots = make(chan struct{}, 6)
 
 // limitedParallel is t.Parallel for tests that keep the cluster busy.
 func limitedParallel(t *testing.T) {
