@@ -81,9 +81,8 @@ func (h *harness) newNamespace() {
 // that its newest record calls deployed must be in the cluster as recorded.
 func (h *harness) close() {
 	h.proxy.Close()
-	log, err := sandbox.Log()
+	foreign, err := sandbox.ForeignWrites(func(ns string) bool { return ns == h.ns })
 	h.check(err)
-	foreign := log.ForeignWrites(func(ns string) bool { return ns == h.ns })
 	for _, problem := range append(foreign, witness.Settled(context.Background(), h.ns, "r")...) {
 		h.t.Errorf("in namespace %s: %s", h.ns, problem)
 	}

@@ -61,10 +61,11 @@ func Read(path string) (Log, error) { return (&Tail{path: path}).Read() }
 
 // Tail reads a log while it is being written, each line once.
 type Tail struct {
-	path string
-	mu   sync.Mutex
-	at   int64 // offset of the next line
-	log  Log
+	path    string
+	mu      sync.Mutex
+	at      int64 // offset of the next line
+	log     Log
+	writers writers // after the first events of log
 }
 
 // NewTail returns a Tail that starts with the first line that is not complete yet.
@@ -94,6 +95,10 @@ func NewTail(path string) (*Tail, error) {
 func (t *Tail) Read() (Log, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.read()
+}
+
+func (t *Tail) read() (Log, error) {
 	f, err := os.Open(t.path)
 	if err != nil {
 		return nil, err
@@ -205,6 +210,9 @@ func routine(o ObjectRef) bool {
 
 func dryRun(uri string) bool {
 	_, query, _ := strings.Cut(uri, "?")
+	if !strings.Contains(query, "dryRun") { // most of them, and parsing takes long
+		return false
+	}
 	values, _ := url.ParseQuery(query)
 	return values.Has("dryRun")
 }

@@ -47,24 +47,30 @@ func (r *responseObject) object() *Object {
 //
 // It needs a log with objects. A connection counts as one run until it takes the lock of the release again. What a write
 // met counts only if it was there when the request came in: requests that cross each other prove nothing.
-func (l Log) ForeignWrites(interest func(namespace string) bool) (lines []string) {
-	w := writers{objects: map[ObjectRef]held{}, revisions: map[string][]revision{}, holders: map[string]string{}, locked: map[[2]string]time.Time{},
-		works: map[string][]string{}}
-	for _, e := range l {
-		if !e.Succeeded() || dryRun(e.RequestURI) || e.Verb == "get" || e.Verb == "list" || e.Verb == "watch" {
-			continue
-		}
-		problem := w.add(e)
-		if problem != "" && interest(e.Object.Namespace) {
-			lines = append(lines, fmt.Sprintf("%s %s %s %s/%s in %q: %s", e.Received.Format("15:04:05.000000"), e.Connection, e.Verb,
-				e.Object.Resource, e.Object.Name, e.Object.Namespace, problem))
+func (t *Tail) ForeignWrites(interest func(namespace string) bool) (lines []string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	log, err := t.read()
+	if err != nil {
+		return nil, err
+	}
+	t.writers.addAll(log[t.writers.read:])
+	for _, f := range t.writers.foreignWrites {
+		if interest(f.namespace) {
+			lines = append(lines, f.line)
 		}
 	}
-	return lines
+	return lines, nil
 }
+
+// foreignWrite is a line of ForeignWrites.
+type foreignWrite struct{ namespace, line string }
 
 // writers is the state of the cluster while a log is read: whose everything is.
 type writers struct {
+	read          int // number of events of the log
+	foreignWrites []foreignWrite
+
 	objects   map[ObjectRef]held      // the existing objects; without versions and subresources
 	revisions map[string][]revision   // by "NAMESPACE/RELEASE", in the order of their creation
 	holders   map[string]string       // the connection that wrote the Lease of a release last
@@ -98,6 +104,24 @@ const (
 
 // Borrowed begins the reason of a line about the deletion of what had existed before.
 const Borrowed = "deleted what existed before release "
+
+// addAll takes in the next events of a log.
+func (w *writers) addAll(l Log) {
+	if w.objects == nil {
+		w.objects, w.revisions, w.holders = map[ObjectRef]held{}, map[string][]revision{}, map[string]string{}
+		w.locked, w.works = map[[2]string]time.Time{}, map[string][]string{}
+	}
+	w.read += len(l)
+	for _, e := range l {
+		if !e.Succeeded() || dryRun(e.RequestURI) || e.Verb == "get" || e.Verb == "list" || e.Verb == "watch" {
+			continue
+		}
+		if problem := w.add(e); problem != "" {
+			w.foreignWrites = append(w.foreignWrites, foreignWrite{e.Object.Namespace, fmt.Sprintf("%s %s %s %s/%s in %q: %s",
+				e.Received.Format("15:04:05.000000"), e.Connection, e.Verb, e.Object.Resource, e.Object.Name, e.Object.Namespace, problem)})
+		}
+	}
+}
 
 // add takes in a write, and returns what is wrong with it, "" if nothing.
 func (w *writers) add(e Event) (problem string) {

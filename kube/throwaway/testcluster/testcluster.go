@@ -26,6 +26,11 @@ type Cluster struct {
 // Log returns the audit log since this package started to use the cluster.
 func (c *Cluster) Log() (auditlog.Log, error) { return c.tail.Read() }
 
+// ForeignWrites returns the writes of lockstep to what was somebody else's, as auditlog.Tail does.
+func (c *Cluster) ForeignWrites(interest func(namespace string) bool) ([]string, error) {
+	return c.tail.ForeignWrites(interest)
+}
+
 // Alone gives this package a separate cluster. Call it before Get and Start.
 func Alone() { alone = true }
 
