@@ -41,7 +41,7 @@ TEST = $(GO) test -vet=off -ldflags "-s -w" -p 4 -parallel 12 -timeout 40m
 # More memory, but a fifth less CPU time.
 TESTENV = $(STATIC) GOGC=300
 
-.PHONY: bench compat scale fuzz all lockstep sandbox demo test quick chaos lint lint-ci release binaries image clean
+.PHONY: bench compat scale fuzz all lockstep sandbox demo test test-lockstep test-sandbox test-release quick chaos lint lint-ci release binaries image clean
 
 all: lockstep sandbox
 
@@ -68,13 +68,20 @@ demo: all
 	bin/lockstep install shop testdata/charts/shop --sandbox --no-tui
 
 # The longest packages start first, so that no core is idle at the end.
-LONGEST = ./ui/cli ./kube/e2e/outage ./kube/chaos ./kube/e2e/order ./ui/board
+LONGEST = ./ui/cli ./kube/e2e/stack ./kube/e2e/upgrade ./kube/e2e/recovery ./kube/e2e/outage ./kube/chaos ./kube/e2e/order ./kube/e2e/steer ./ui/board .
 
 test: all
 	@cd .release && $(STATIC) $(GO) tool -n cyclonedx-gomod >/dev/null
-	TEST_HELM="$$($(STATIC) $(GO) tool -n helm)" CHAOS_PROGRAM=$(CURDIR)/bin/lockstep $(TESTENV) $(GO) run ./kube/throwaway/testcluster/testrun $(TEST) $(LONGEST) ./...
+	@helm="$$($(STATIC) $(GO) tool -n helm)" && TEST_HELM="$$helm" $(MAKE) --no-print-directory -j 3 test-lockstep test-sandbox test-release
+
+test-lockstep:
+	CHAOS_PROGRAM=$(CURDIR)/bin/lockstep $(TESTENV) $(GO) run ./kube/throwaway/testcluster/testrun $(TEST) $(LONGEST) ./...
+
+test-sandbox:
 	cd kube/sandbox && $(TESTENV) $(TEST) ./...
-	helm="$$($(STATIC) $(GO) tool -n helm)"; cd .release && TEST_HELM="$$helm" $(TESTENV) $(TEST) ./...
+
+test-release:
+	cd .release && $(TESTENV) $(TEST) ./...
 
 quick:
 	$(STATIC) $(GO) test -short -vet=off -p 2 $$($(GO) list ./... | grep -v '/kube/e2e/\|/kube/chaos\|/kube/example/')
