@@ -15,11 +15,13 @@ import (
 	"unicode/utf8"
 )
 
-// sequences matches the control sequences of terminals: CSI; OSC, DCS, SOS, PM and APC, with their payload if it is
+// sequence matches a control sequence of terminals: CSI; OSC, DCS, SOS, PM and APC, with their payload if it is
 // terminated on the same line (an unterminated one would hide the rest of the text); and other escape sequences.
-var sequences = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]?` +
+const sequence = `(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]?` +
 	`|(?:\x1b[\]PX^_]|[\x{90}\x{98}\x{9d}-\x{9f}])(?:[^\x07\x1b\x{90}-\x{9f}\n]*(?:\x07|\x1b\\|\x{9c}))?` +
-	`|\x1b[ -/]*[0-~]?`)
+	`|\x1b[ -/]*[0-~]?`
+
+var sequences, firstSequence = regexp.MustCompile(sequence), regexp.MustCompile(`^(?:` + sequence + `)`)
 
 // Safe reports whether a character may be shown. Control characters (C0, C1, DEL), direction
 // marks, line separators and invisible characters may not.
@@ -82,6 +84,16 @@ func clean(s, keep string) string {
 		}
 		return -1
 	}, s)
+}
+
+// Unseen returns the length of what Line and Block remove at the start of a text: a control sequence or an unsafe character. It
+// is 0 if that character is shown, or becomes a space.
+func Unseen(s string) int {
+	r, n := utf8.DecodeRuneInString(s)
+	if r == utf8.RuneError || Safe(r) || unicode.IsSpace(r) && r != '\r' {
+		return 0
+	}
+	return max(n, len(firstSequence.FindString(s)))
 }
 
 // Lines returns the lines of a text without their ends, none for "".

@@ -41,6 +41,9 @@ var rareEncodings = slices.Concat([]encoding{
 	{"hexadecimal in upper case", func(s string) string { return strings.ToUpper(hex.EncodeToString([]byte(s))) }},
 	{"hexadecimal with spaces", bytesAs("%02x", " ")},
 	{"hexadecimal with colons", bytesAs("%02x", ":")},
+	{"hexadecimal with spaces in upper case", bytesAs("%02X", " ")},
+	{"hexadecimal with colons in upper case", bytesAs("%02X", ":")},
+	{"hexadecimal in pairs of bytes", inPairs},
 	{"decimal bytes in Go", bytesAs("%d", " ")},
 	{"decimal bytes in JSON", bytesAs("%d", ",")},
 	{"decimal bytes in Python and Rust", bytesAs("%d", ", ")},
@@ -117,6 +120,7 @@ func whole(v string, rare bool) []string {
 		for _, e := range rareEncodings {
 			all = append(all, e.encode(v))
 		}
+		all = append(all, inLines(v)...)
 	}
 	for _, form := range all {
 		if strings.Contains(form, "%") {
@@ -178,6 +182,31 @@ func bytesAs(format, between string) func(string) string {
 		}
 		return strings.Join(all, between)
 	}
+}
+
+// inPairs returns the bytes of a value as xxd prints them.
+func inPairs(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if i > 0 && i%2 == 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "%02x", s[i])
+	}
+	return b.String()
+}
+
+// inLines returns the lines of a value in base64, as base64 and openssl wrap them.
+func inLines(v string) (all []string) {
+	digits := base64.StdEncoding.EncodeToString([]byte(v))
+	for _, width := range []int{64, 76} {
+		if len(digits) > width {
+			for line := range slices.Chunk([]byte(digits), width) {
+				all = append(all, string(line))
+			}
+		}
+	}
+	return all
 }
 
 // bytesInPython returns a value as in Python's bytes, without the quotes.

@@ -6,11 +6,13 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"lockstep/engine/text"
 )
 
 // A program may escape any character of a value that it prints, in either case of hexadecimal digits: JSON encoders for HTML
 // write \u003d for an equals sign, others \u00E9 or %2D for what needs no escape. So a text is also searched as it is without
-// escapes, up to maxEscapes of them in one another.
+// escapes, up to maxEscapes of them in one another, and as it is shown: a control sequence inside a value is removed there.
 const maxEscapes = 3
 
 // unescapedText is a text without escapes. The byte i of it is from[i]:to[i] in the source.
@@ -32,8 +34,8 @@ func unescaped(s string) (all []unescapedText) {
 			if was != nil {
 				text = was.text
 			}
-			for _, rule := range escapeRules {
-				u := decodeEscapes(text, rule.start, rule.decode)
+			for _, rule := range rules {
+				u := rule(text)
 				if u == nil || known[u.text] {
 					continue
 				}
@@ -51,25 +53,52 @@ func unescaped(s string) (all []unescapedText) {
 	return all
 }
 
-// escapeRules decode the escape at the start of a text, which begins with start. n is its length, 0 for none.
-var escapeRules = []struct {
-	start  byte
-	decode func(s string) (decoded string, n int)
-}{{'\\', backslash}, {'%', percentEscape}, {'&', entity}}
+// rules return a text without the escapes of one kind, nil if there is none.
+var rules = []func(string) *unescapedText{
+	escapedBy('\\', backslash), escapedBy('%', percentEscape), escapedBy('&', entity), seen,
+}
 
-// decodeEscapes returns a text without the escapes of one rule, nil if there is none.
-func decodeEscapes(s string, start byte, decode func(string) (string, int)) *unescapedText {
-	if strings.IndexByte(s, start) < 0 {
+// escapedBy returns a rule. decode decodes the escape at the start of a text, which begins with start; n is its length, 0 for none.
+func escapedBy(start byte, decode func(s string) (decoded string, n int)) func(string) *unescapedText {
+	return func(s string) *unescapedText {
+		if strings.IndexByte(s, start) < 0 {
+			return nil
+		}
+		return without(s, func(s string) (string, int) {
+			if s[0] != start {
+				return "", 0
+			}
+			return decode(s)
+		})
+	}
+}
+
+// seen is the rule for the control sequences and invisible characters that are removed where a text is shown.
+func seen(s string) *unescapedText {
+	if text.Block(s) == s && !strings.ContainsAny(s, variations) {
 		return nil
 	}
+	return without(s, func(s string) (string, int) {
+		for _, v := range variations {
+			if strings.HasPrefix(s, string(v)) {
+				return "", len(string(v))
+			}
+		}
+		return "", text.Unseen(s)
+	})
+}
+
+// variations are the invisible characters that are shown: they choose the style of the one before.
+const variations = "\ufe0e\ufe0f"
+
+// without returns a text in which something is decoded, nil if nothing is.
+func without(s string, decode func(string) (string, int)) *unescapedText {
 	u, found := &unescapedText{from: make([]int, 0, len(s)), to: make([]int, 0, len(s))}, false
 	var out strings.Builder
 	for i := 0; i < len(s); {
 		decoded, n := s[i:i+1], 1
-		if s[i] == start {
-			if text, length := decode(s[i:]); length > 0 {
-				decoded, n, found = strings.ReplaceAll(text, mark, ""), length, true
-			}
+		if text, length := decode(s[i:]); length > 0 {
+			decoded, n, found = strings.ReplaceAll(text, mark, ""), length, true
 		}
 		out.WriteString(decoded)
 		for range len(decoded) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf16"
+
+	"lockstep/engine/text"
 )
 
 // escapers escape a character of a literal in JSON, a URL, or HTML, as some program does.
@@ -93,5 +95,47 @@ func TestEscapesInLogLines(t *testing.T) {
 	const plain = `C:\new\x41 100%25 a & b &amp; \u00e9 \d \`
 	if got := m.Text(plain); got != plain {
 		t.Errorf("a text without secrets becomes %q", got)
+	}
+}
+
+// TestSecretsAreHiddenAsShown (S14): a control sequence or an invisible character inside a value does not uncover it where the text is
+// shown without them.
+func TestSecretsAreHiddenAsShown(t *testing.T) {
+	const password = "Zx9kQw7mTr4pLs2v"
+	var m Mask
+	m.AddSecrets(password)
+	for _, inside := range []string{"\x1b[0m", "\x1b[38;5;1m", "\x1b]8;;x\x1b\\", "\x01", "\x00", "\x7f", "\r", "\u00ad", "\u202e", "\ufeff", "\u200b", "\u009b1m", "\ufe0f", `\u001b[0m`} {
+		for name, line := range map[string]string{
+			"once": "a " + password[:5] + inside + password[5:] + " b", "everywhere": "a " + strings.Join(strings.Split(password, ""), inside) + " b",
+			"around": inside + "a " + inside + password + " b" + inside,
+		} {
+			for channel, hide := range map[string]func(string) string{"text": m.Text, "output": m.Output} {
+				got := hide(line)
+				if shown := strings.ReplaceAll(text.Line(got), "\ufe0f", ""); !strings.Contains(got, Hidden) || strings.Contains(shown, password) || strings.Contains(shown, "Zx9k") {
+					t.Errorf("%s: %q %s becomes %q", channel, inside, name, got)
+				}
+			}
+		}
+	}
+	const plain = "\x1b[1mready\x1b[0m in 3s\u200b"
+	if got := m.Text(plain); got != plain {
+		t.Errorf("a text without secrets becomes %q", got)
+	}
+}
+
+// TestDumps: a secret is hidden as programs dump it.
+func TestDumps(t *testing.T) {
+	password := strings.Repeat("Zx9kQw7mTr4pLs2v", 5)
+	var m Mask
+	m.AddSecrets(password, "Zx9kQw7mTr4pLs2v")
+	for _, line := range []string{"5A:78:39:6B:51:77:37:6D:54:72:34:70:4C:73:32:76", "5A 78 39 6B 51 77 37 6D 54 72 34 70 4C 73 32 76", "00000000: 5a78 396b 5177 376d 5472 3470 4c73 3276"} {
+		if got := m.Output(line); !strings.Contains(got, Hidden) || strings.Contains(strings.ToLower(got), "5a") {
+			t.Errorf("%s becomes %s", line, got)
+		}
+	}
+	for _, line := range inLines(password) {
+		if got := m.Output(line); got != Hidden {
+			t.Errorf("%s becomes %s", line, got)
+		}
 	}
 }
