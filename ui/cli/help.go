@@ -2,12 +2,14 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
@@ -134,6 +136,9 @@ func addCompletion(root *cobra.Command) {
 // showHelp prints fang's help of a command, with "(default X)" where fang writes "(X)", without
 // clusterFlags if the command does not use them, and with the command's own usage of --namespace.
 func showHelp(root, c *cobra.Command, args []string) {
+	long := c.Long
+	defer func() { c.Long = long }()
+	c.Long = wrapped(long)
 	for _, name := range uselessFlags(c) {
 		if f := c.Flag(name); f != nil && !f.Hidden {
 			f.Hidden = true
@@ -159,6 +164,23 @@ func showHelp(root, c *cobra.Command, args []string) {
 	for f, value := range defaults {
 		f.DefValue = value
 	}
+}
+
+// wrapped returns a description in lines that fang need not wrap, since it would split flags at their hyphens.
+func wrapped(long string) string {
+	width := helpWidth
+	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+		width = min(width, columns-2)
+	}
+	var lines []string
+	for line := range strings.SplitSeq(long, "\n") {
+		if line == "" || strings.HasPrefix(line, " ") {
+			lines = append(lines, line)
+		} else {
+			lines = append(lines, report.Fill(line, width, "")...)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // noClusterCommands and their subcommands use neither a cluster nor a chart.

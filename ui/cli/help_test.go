@@ -41,6 +41,16 @@ func TestHelpFitsScreen(t *testing.T) {
 	}
 }
 
+// TestHelpKeepsFlagsWhole: no line of a description ends within a flag.
+func TestHelpKeepsFlagsWhole(t *testing.T) {
+	out, err := program(t, nil, "help", "install").Output()
+	for line := range strings.Lines(string(out)) {
+		if err != nil || strings.HasSuffix(strings.TrimSpace(line), "-") {
+			t.Errorf("the line ends within a word: %q, %v", line, err)
+		}
+	}
+}
+
 // TestHelpOfSandbox: the help of sandbox does not list lockstep's global flags, which lockstep-sandbox refuses.
 func TestHelpOfSandbox(t *testing.T) {
 	out, err := program(t, nil, "help", "sandbox").Output()

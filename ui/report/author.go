@@ -267,6 +267,9 @@ func reasonsText(s Suggested, style Style) string {
 		}
 		fmt.Fprintf(&b, "\n%s.\n%s.\n", text, advice)
 	}
+	if len(why) > 0 {
+		b.WriteString("\nTo deploy in this order, use --order=inferred; to write it into the chart, suggest --write.\n")
+	}
 	return b.String()
 }
 

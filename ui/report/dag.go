@@ -99,7 +99,7 @@ func dagText(title string, p *plan.Plan, style Style) string {
 			rail = "    "
 		}
 		list := func(role theme.Role, text, indent string) {
-			for _, l := range fill(text, dagWidth-7, indent) {
+			for _, l := range Fill(text, dagWidth-7, indent) {
 				b.WriteString(rail + "   " + style.render(role, l) + "\n")
 			}
 		}

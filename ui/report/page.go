@@ -82,7 +82,7 @@ func (p *page) flush() {
 		p.out.WriteString(pageTable(p.rows, p.columns))
 		p.rows = nil
 	}
-	for _, l := range fill(p.inline(p.paragraph.String()), p.columns, p.indent) {
+	for _, l := range Fill(p.inline(p.paragraph.String()), p.columns, p.indent) {
 		p.out.WriteString(l + "\n")
 	}
 	p.paragraph.Reset()
@@ -124,7 +124,7 @@ func pageTable(rows [][]string, columns int) string {
 		start := len(lines)
 		lines = append(lines, make([]string, len(r)))
 		for i, cell := range r {
-			for k, part := range fill(cell, widths[i], "") {
+			for k, part := range Fill(cell, widths[i], "") {
 				if start+k == len(lines) {
 					lines = append(lines, make([]string, len(r)))
 				}
@@ -170,9 +170,9 @@ func columnWidths(rows [][]string, columns int) (widths []int, wraps bool) {
 	return widths, wraps
 }
 
-// fill wraps text to a width, with an indent for all lines but the first. It breaks lines only
+// Fill wraps text to a width, with an indent for all lines but the first. It breaks lines only
 // between words: a break at a hyphen would split flags and annotations.
-func fill(text string, width int, indent string) (lines []string) {
+func Fill(text string, width int, indent string) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {
 		switch {
