@@ -141,13 +141,17 @@ func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client
 		Job:            r.op.prepared.Common.Job,
 		Undo:           t.rollbackOnFailure, // it does not complete the operation
 		Taken:          r.op.taken.All,
-		NoReturn:       slices.Concat(r.op.prepared.NoReturn, r.op.passedBefore),
+		Passed:         r.op.prepared.Passed,
+		NoReturn:       slices.Concat(r.op.prepared.NoReturn, r.op.passedBefore, r.op.passedByOthers()),
 		Span:           span,
 		Mask:           r.op.Mask().Text,
-		Course: func() release.Course {
+		Course: func(deployed bool) release.Course {
 			c := release.CourseIn(r.op.feed.Events(), t.rollbackOnFailure)
 			if !t.rollbackOnFailure {
 				c.NoReturn = slices.Concat(r.op.passedBefore, c.NoReturn)
+			}
+			if !t.rollbackOnFailure && !deployed { // the next run of the stack does not roll it back either
+				c.NoReturn = slices.Concat(c.NoReturn, r.op.passedByOthers())
 			}
 			return c
 		},

@@ -139,6 +139,13 @@ func (op *Operation) PassNoReturn(reason string) {
 	}
 }
 
+// passedByOthers returns the reasons of PassNoReturn.
+func (op *Operation) passedByOthers() []string {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	return slices.Clone(op.noReturn)
+}
+
 // KeepNoReturn adds the reasons of points of no return that hooks of the stack have passed for the release to the record of the
 // revision that the operation creates. It is called before Run.
 func (op *Operation) KeepNoReturn(reasons []string) { op.passedBefore = reasons }

@@ -338,6 +338,7 @@ func (r *releaseState) basis(s *session.Session, newRevision int) session.Basis 
 		b.Resumes = r.lastFailed()
 		b.UsualDurations = r.Usual()
 		b.Applied = r.applied()
+		b.Passed = r.PassedSince(r.goodRevision())
 		b.Taken = r.taken(s.Common.Job, s.Builder(r.Last.Chart.Name()))
 	}
 	return b

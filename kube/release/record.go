@@ -61,10 +61,18 @@ type Record struct {
 	// Taken are the objects of others that revision Authored has taken over.
 	Taken []Taken `json:"taken,omitempty"`
 	// NoReturn are the reasons of the points of no return that the run of revision Authored may have passed: their groups have
-	// started, or an earlier run had passed them. At the end of the run, its Course says which it has passed (R33a).
+	// started. At the end of the run, its Course says which it has passed (R33a). Passed are those that earlier revisions have
+	// passed since the one to roll back to: their records may be deleted.
 	NoReturn []string `json:"noReturn,omitempty"`
+	Passed   []Passed `json:"passed,omitempty"`
 	// Pruned are the revisions before Authored that were never deployed: their records may be deleted.
 	Pruned []Pruned `json:"pruned,omitempty"`
+}
+
+// Passed is a point of no return that the run of a revision has passed.
+type Passed struct {
+	Revision int    `json:"revision"`
+	Reason   string `json:"reason"`
 }
 
 // Taken is an object that existed before a release took it over (--take-ownership), with the marks of its owner then.
@@ -175,8 +183,9 @@ func signed(rel *rel1.Release) bool {
 
 // sign records in a revision that a run created it, if created is set, and that a run holding the Lease created it or is
 // uninstalling it, if locked is set. job is the Job of the run, undo whether it rolls back a failed operation. taken are
-// the objects that it has taken over, nil if the revision is not the run's, pruned those before it that were never deployed.
-func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken []Taken, pruned []Pruned, noReturn []string) error {
+// the objects that it has taken over, nil if the revision is not the run's, pruned the revisions before it that were never deployed,
+// passed the points of no return that these have passed.
+func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken []Taken, pruned []Pruned, passed []Passed, noReturn []string) error {
 	r := ReadRecord(rel)
 	if r == nil {
 		r = NewRecord(false, nil)
@@ -185,7 +194,7 @@ func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken 
 	if created {
 		author := lease.NewAuthor(job)
 		r.Author, r.Process, r.Authored, r.Job, r.Undo = author.Name, author.Process, rel.Version, job, undo
-		r.Pruned = pruned
+		r.Pruned, r.Passed = pruned, passed
 	}
 	if created || taken != nil {
 		r.Taken = taken

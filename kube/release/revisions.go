@@ -184,18 +184,39 @@ func (r *Revisions) Taken(job string, objectsOf func(*rel1.Release) map[plan.Obj
 }
 
 // NoReturnSince returns the reasons of the points of no return that later revisions than a given one have passed, as one text;
-// "" for none. Those before an uninstall do not count.
+// "" for none.
 func (r *Revisions) NoReturnSince(version int) string {
 	var reasons []string
-	for _, rel := range r.All {
-		switch {
-		case rel.Info.Status == rcommon.StatusUninstalled:
-			reasons = nil
-		case rel.Version > version:
-			reasons = append(reasons, PassedNoReturn(rel)...)
-		}
+	for _, p := range r.PassedSince(version) {
+		reasons = append(reasons, p.Reason)
 	}
 	return plan.JoinReasons(reasons...)
+}
+
+// PassedSince returns the points of no return that later revisions than a given one have passed: the last one for each reason. The
+// limit of the history may have deleted the records of these revisions. Those before an uninstall do not count.
+func (r *Revisions) PassedSince(version int) (all []Passed) {
+	for _, rel := range r.All {
+		if rel.Info.Status == rcommon.StatusUninstalled {
+			all = nil
+			continue
+		}
+		var passed []Passed
+		if record := ReadRecord(rel); record != nil && record.Authored == rel.Version {
+			passed = slices.Clone(record.Passed)
+		}
+		for _, reason := range PassedNoReturn(rel) {
+			passed = append(passed, Passed{rel.Version, reason})
+		}
+		for _, p := range passed {
+			if i := slices.IndexFunc(all, func(a Passed) bool { return a.Reason == p.Reason }); i >= 0 {
+				all[i].Revision = max(all[i].Revision, p.Revision)
+			} else {
+				all = append(all, p)
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(p Passed) bool { return p.Revision <= version })
 }
 
 // WasDeployed reports whether a revision was ever deployed. Helm also marks a failed revision as

@@ -53,10 +53,12 @@ type DriverOptions struct {
 	// Job is the Job of the run (Record.Job), Undo whether it rolls back a failed operation (Record.Undo).
 	Job  string
 	Undo bool
-	// Course returns what to store with the created revision at the end of its run.
-	Course func() Course
+	// Course returns what to store with the created revision at the end of its run, which may have deployed it.
+	Course func(deployed bool) Course
 	// NoReturn are the reasons of points of no return that earlier runs have passed (Record.NoReturn).
 	NoReturn []string
+	// Passed are these points with the revisions whose runs have passed them (Record.Passed).
+	Passed []Passed
 	// Taken returns the objects that the run has taken over (Record.Taken).
 	Taken func() []Taken
 	// Span returns the span of a revision (Record.Pruned). It is nil if the operation creates no revision.
@@ -167,7 +169,7 @@ func (d *Driver) sign(rel *rel1.Release, created bool) error {
 		noReturn = d.log.noReturn
 		d.log.mu.Unlock()
 	}
-	return sign(rel, created, d.opts.HoldsLease != nil && d.opts.HoldsLease(), d.opts.Job, d.opts.Undo, taken, pruned, noReturn)
+	return sign(rel, created, d.opts.HoldsLease != nil && d.opts.HoldsLease(), d.opts.Job, d.opts.Undo, taken, pruned, d.opts.Passed, noReturn)
 }
 
 // SaveNoReturn adds the reason of a point of no return to the record of the revision that the run created, before the run can pass
@@ -305,7 +307,7 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 		return err
 	}
 	if d.opts.Course != nil && rel.Version == d.WriteResult().Created && !rel.Info.Status.IsPending() {
-		if err := writeFile(rel, courseFile, course{rel.Version, d.opts.Course()}); err != nil {
+		if err := writeFile(rel, courseFile, course{rel.Version, d.opts.Course(rel.Info.Status == rcommon.StatusDeployed)}); err != nil {
 			return err
 		}
 	}

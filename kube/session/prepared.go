@@ -61,7 +61,9 @@ type Basis struct {
 	// --replace names and, if it resumes, failed Jobs and Pods.
 	Replaced []cluster.Replacement
 	// NoReturn are the reasons of the points of no return that runs since the revision to roll back to have passed (R33a).
+	// Passed says which of their revisions have passed each of them last.
 	NoReturn []string
+	Passed   []release.Passed
 	// Taken are the objects that failed revisions have taken over from others. Removals keep them.
 	Taken []release.Taken
 }

@@ -68,6 +68,29 @@ func TestNoReturn(t *testing.T) {
 	r.MustRun(r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: kube.Common{Release: "t", Namespace: r.Namespace, PastNoReturn: noWayBack}, Revision: 1}))
 }
 
+// TestPrunedPointOfNoReturn (R33a): the limit of the history deletes the record of the revision that has passed the point. Later runs
+// still know it, and which revision has passed it.
+func TestPrunedPointOfNoReturn(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.MustRun(r.Install("plain", rig.UseChart(schema(t, "36", false, false), nil)))
+	for range 4 {
+		op, err := upgradeTo(r, schema(t, "37", true, true), func(u *kube.Deploy) { u.HistoryMax = 2 })
+		r.MustFail(op, err, "not rolled back", noWayBack)
+	}
+	r.AssertHistory("1 deployed", "5 failed")
+	since := time.Now()
+	_, err := r.Rollback(1)
+	r.MustRefuse(since, err, "--past-no-return", noWayBack)
+	r.MustRun(upgradeTo(r, schema(t, "37", true, false), nil))
+	since = time.Now()
+	_, err = r.Rollback(1)
+	r.MustRefuse(since, err, "--past-no-return", noWayBack)
+	if _, err := r.Rollback(5); err != nil { // which is not before it
+		t.Error(err)
+	}
+}
+
 // TestUnchangedPointOfNoReturn (R33a, R50): an upgrade that changes nothing of the group rolls back as usual, and so does one
 // that fails before the group has succeeded.
 func TestUnchangedPointOfNoReturn(t *testing.T) {

@@ -45,7 +45,8 @@ func TestStackPastNoReturn(t *testing.T) {
 	}{
 		{"before the line", "", map[string]any{"v": "two", "marked": false}, map[string]any{"v": "two", "delay": "1h"}, []string{"db 3 deployed", "app 3 deployed"}, ""},
 		{"past the line", "", map[string]any{"v": "37", "marked": true}, map[string]any{"v": "three", "delay": "1h"}, []string{"db 4 deployed", "app 4 failed"}, "not rolled back"},
-		{"with the reason", noWayBack, map[string]any{"v": "38", "marked": true}, map[string]any{"v": "four", "delay": "1h"}, []string{"db 6 deployed", "app 6 deployed"}, ""},
+		{"again", "", map[string]any{"v": "37", "marked": true}, map[string]any{"v": "three", "delay": "1h"}, []string{"db 4 deployed", "app 5 failed"}, "not rolled back"},
+		{"with the reason", noWayBack, map[string]any{"v": "38", "marked": true}, map[string]any{"v": "four", "delay": "1h"}, []string{"db 6 deployed", "app 7 deployed"}, ""},
 	} {
 		got, exit := up(c.reason, stack(c.db, c.app))
 		if history := b.history("db", "app"); exit != 1 || !slices.Equal(history, c.want) || !strings.Contains(got, c.says) {
