@@ -80,6 +80,10 @@ func (s *Stack) runJob(ctx context.Context, st *step, p helmfile.Program, env ma
 	return j.Run(ctx, c.Clientset, stepjob.Handlers{
 		Output: output,
 		TakeOn: func() { progress("continues Job " + j.Name() + " of the run before") },
+		Busy: func() {
+			*why = fmt.Sprintf("Job %s of another run has not ended; if that run is over, delete the Job: kubectl delete %s", j.Name(), j.Ref())
+			progress("waits for the end of Job " + j.Name() + " of another run")
+		},
 		Waiting: func() {
 			if time.Since(looked) < waitingInterval {
 				return

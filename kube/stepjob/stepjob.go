@@ -49,6 +49,8 @@ const (
 	grace = 5
 	// pollInterval is the time between two looks at the Job and its pod.
 	pollInterval = 500 * time.Millisecond
+	// noticeTime is the time that another run has to notice the end of its Job.
+	noticeTime = 4 * pollInterval
 	// endTimeout limits how long the end of a cancelled Job is waited for.
 	endTimeout = 20 * time.Second
 )
@@ -64,12 +66,13 @@ type Handlers struct {
 	Output  func(lines []string)
 	TakeOn  func() // the Job is one of an earlier run
 	Waiting func() // the container has not started yet
+	Busy    func() // the Job of another run has not ended yet
 }
 
 // Run runs the Job and passes the lines of its output on, those of a Job that it takes over from the start. When ctx is done, it
 // deletes the Job and returns the cause of ctx. A Job that has ended stays, whatever its result is; see Tidy.
 func (j Job) Run(ctx context.Context, kube kubernetes.Interface, on Handlers) error {
-	job, err := j.start(ctx, kube, on.TakeOn)
+	job, err := j.start(ctx, kube, on)
 	if err == nil {
 		out := program.NewOutput(on.Output)
 		err = j.follow(ctx, kube, job, out, on.Waiting)
@@ -82,9 +85,10 @@ func (j Job) Run(ctx context.Context, kube kubernetes.Interface, on Handlers) er
 	return err
 }
 
-// start creates the Job, or finds the one to take over. A Job of an earlier run that cannot be taken over is deleted.
-func (j Job) start(ctx context.Context, kube kubernetes.Interface, takeOn func()) (*batchv1.Job, error) {
-	jobs := kube.BatchV1().Jobs(j.Namespace)
+// start creates the Job, or finds the one to take over. A Job of another run that cannot be taken over is deleted once it has ended:
+// until then it may do the work of a run that is alive.
+func (j Job) start(ctx context.Context, kube kubernetes.Interface, on Handlers) (*batchv1.Job, error) {
+	jobs, busy := kube.BatchV1().Jobs(j.Namespace), time.Time{} // when it was last seen running
 	for {
 		found, err := jobs.Get(ctx, j.Name(), metav1.GetOptions{})
 		switch {
@@ -103,11 +107,16 @@ func (j Job) start(ctx context.Context, kube kubernetes.Interface, takeOn func()
 			return nil, fmt.Errorf("Job %s/%s exists, and is not one of this hook: delete or rename it", j.Namespace, j.Name())
 		}
 		if j.takes(found) {
-			takeOn()
+			on.TakeOn()
 			return found, nil
 		}
-		if err := j.delete(ctx, kube, found); err != nil {
-			return nil, err
+		if ended, _ := result(found); !ended && found.DeletionTimestamp == nil {
+			busy = time.Now()
+			on.Busy()
+		} else if time.Since(busy) > noticeTime {
+			if err := j.delete(ctx, kube, found); err != nil {
+				return nil, err
+			}
 		}
 		if err := parallel.Sleep(ctx, pollInterval); err != nil {
 			return nil, err
@@ -182,13 +191,18 @@ func (j Job) delete(ctx context.Context, kube kubernetes.Interface, job *batchv1
 	return nil
 }
 
+// is reports whether an existing Job is that of this step, with the same command for the same releases.
+func (j Job) is(found *batchv1.Job) bool {
+	return found.Annotations[annotationStep] == j.Step && found.Annotations[annotationDigest] == j.Digest
+}
+
 // end deletes the Job and waits until it and its pod are gone, at most endTimeout.
 func (j Job) end(ctx context.Context, kube kubernetes.Interface) {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
 	for {
 		job, err := kube.BatchV1().Jobs(j.Namespace).Get(ctx, j.Name(), metav1.GetOptions{})
-		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || ctx.Err() != nil || err == nil && job.Annotations[annotationStep] != j.Step {
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || ctx.Err() != nil || err == nil && !j.is(job) {
 			return
 		}
 		if err == nil && job.DeletionTimestamp == nil {
@@ -207,7 +221,7 @@ func (j Job) Tidy(ctx context.Context, kube kubernetes.Interface) error {
 	if err != nil {
 		return err
 	}
-	if ended, failed := result(job); !ended || failed != nil || job.Annotations[annotationStep] != j.Step {
+	if ended, failed := result(job); !ended || failed != nil || !j.is(job) {
 		return nil
 	}
 	return j.delete(ctx, kube, job)

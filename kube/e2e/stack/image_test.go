@@ -198,6 +198,53 @@ func TestKilledAtImageHook(t *testing.T) {
 	}
 }
 
+// TestImageHookOfAnotherRun (S11a): a run for other releases does not delete the Job that runs for a live run, also if it
+// is aborted: it waits for the end of that Job, and the other run notices its success.
+func TestImageHookOfAnotherRun(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	hook := map[string]string{"": `{name: slow, events: [prepare], lockstep/image: {name: example/tool:1, annotations: {sandbox/log: "at work", sandbox/run-duration: 6s}}}`}
+	h := newHooked(b, hook, release{Name: "a", Dir: chart(t, "a")})
+	first, err := h.prepare(false, fromAnywhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := newHooked(b, hook, release{Name: "c", Dir: chart(t, "c")}) // in a folder of the same name
+	if err := os.Rename(filepath.Join(other.dir, "helmfile.yaml"), filepath.Join(h.dir, "helmfile.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	other.dir = h.dir
+	var others sync.WaitGroup
+	var once sync.Once
+	state, _ := b.run(first, nil, func(e event.Event) {
+		if e.Kind != event.KindLog {
+			return
+		}
+		once.Do(func() {
+			others.Go(func() {
+				for _, aborts := range []bool{true, false} {
+					s, err := other.prepare(false, fromAnywhere)
+					waited := false
+					state, _ := b.run(s, err, func(e event.Event) {
+						if strings.Contains(e.Message, "waits for the end of Job lockstep-step-") && !waited {
+							if waited = true; aborts {
+								s.Command(event.Command{Name: event.Abort})
+							}
+						}
+					})
+					if want := map[bool]int{true: 3, false: 0}[aborts]; state.Exit != want || !waited {
+						t.Errorf("the other run: exit %d, want %d, waited %t: %s", state.Exit, want, waited, phrase.Reason(state))
+					}
+				}
+			})
+		})
+	})
+	others.Wait()
+	if got := b.createdJobs(); state.Exit != 0 || len(got) != 2 || len(b.jobs()) > 0 {
+		t.Errorf("exit %d, created %v, left %v: %s", state.Exit, got, b.jobs(), phrase.Reason(state))
+	}
+}
+
 // TestEndedImageHook (S11a, R43): when the run is aborted, the Job of its hook is deleted before the run ends, with its pod.
 func TestEndedImageHook(t *testing.T) {
 	t.Parallel()
