@@ -27,6 +27,7 @@ import (
 	"lockstep/kube/incluster"
 	"lockstep/kube/journal"
 	"lockstep/kube/lease"
+	"lockstep/kube/permissions"
 	"lockstep/kube/preflight"
 )
 
@@ -120,6 +121,18 @@ func (c *Client) FollowClusterRuns(ctx context.Context, namespace string, show f
 // Requests returns a reader of the requests to this process, one per line. It returns nil if the process
 // does not run in the pod of a task.
 func (c *Client) Requests(ctx context.Context) io.Reader { return incluster.Requests(ctx, c.Clientset) }
+
+// CheckCommands returns a *Refusal if this process runs in the pod of a task whose account may not read the commands to the run: it
+// would obey none, not even an abort. roles is the command that prints the roles for an account.
+func (c *Client) CheckCommands(ctx context.Context, roles func(account string) string) error {
+	namespace, name, ok := strings.Cut(incluster.JobName(), "/")
+	if !ok {
+		return nil
+	}
+	return preflight.CheckAllowed(ctx, c.Client, permissions.Commands(namespace, name), func(user string) string {
+		return roles(strings.TrimPrefix(user, "system:serviceaccount:"+namespace+":"))
+	})
+}
 
 // DeletedJob returns the Job in whose pod this process runs, as namespace/name, if somebody has deleted it, else "".
 func (c *Client) DeletedJob(ctx context.Context) string { return incluster.Deleted(ctx, c.Clientset) }

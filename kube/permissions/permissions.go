@@ -39,13 +39,13 @@ const (
 	Outside
 	Lookups
 	Contents
+	Control
 	Lock // an operation works without this and the following ones
 	HookWatches
 	OutsideWatches
 	Watches
 	Checks
 	Details
-	Control
 	Keep
 	JobDeleted
 	BrokenPods
@@ -74,6 +74,16 @@ func (s Set) addAll(other Set) {
 	for p, names := range other {
 		s.Add(p, names...)
 	}
+}
+
+// Commands returns the permissions with which a run in the cluster reads its commands: through a Lease in the namespace of its
+// account. Without the name of the Lease, which is random, they are for all.
+func Commands(namespace string, lease ...string) Set {
+	all := Set{}
+	for _, verb := range []string{"get", "watch", "patch"} {
+		all.Add(Permission{Verb: verb, Resource: leases, Namespace: namespace, Use: Control}, lease...)
+	}
+	return all
 }
 
 // Operation describes the operation whose permissions are derived.

@@ -42,9 +42,7 @@ func (r *Roles) Add(release Release, newNamespace bool) {
 	r.permissions.addAll(release.Permissions())
 	if r.InCluster { // the name of the run's Job and Lease is random; the pod runs in the namespace of its account
 		r.permissions.Add(Permission{Verb: "get", Resource: schema.GroupResource{Group: "batch", Resource: "jobs"}, Namespace: r.Namespace, Use: JobDeleted})
-		for _, verb := range []string{"get", "watch", "patch"} {
-			r.permissions.Add(Permission{Verb: verb, Resource: leases, Namespace: r.Namespace, Use: Control})
-		}
+		r.permissions.addAll(Commands(r.Namespace))
 		for _, verb := range []string{"get", "patch"} {
 			r.permissions.Add(Permission{Verb: verb, Resource: schema.GroupResource{Resource: "secrets"}, Namespace: r.Namespace, Use: Keep}, r.Journal)
 		}

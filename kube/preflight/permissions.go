@@ -123,13 +123,14 @@ func checkPermissions(s *session.Session, p *session.Prepared, incoming *Incomin
 	return nil
 }
 
-// CheckAllowed returns a *Refusal if the user lacks some of these permissions.
-func CheckAllowed(ctx context.Context, c *connect.Client, all permissions.Set) error {
+// CheckAllowed returns a *Refusal if the user lacks some of these permissions. roles is the command that prints them.
+func CheckAllowed(ctx context.Context, c *connect.Client, all permissions.Set, roles func(user string) string) error {
 	missing := missingPermissions(ctx, c, all)
 	if len(missing) == 0 {
 		return nil
 	}
-	return &Refusal{Conflicts: []plan.Warning{{Message: missingPermissionsText(c, Username(ctx, c), missing) + ` ("lockstep rbac" prints the roles)`}}}
+	user := Username(ctx, c)
+	return &Refusal{Conflicts: []plan.Warning{{Message: missingPermissionsText(c, user, missing) + fmt.Sprintf(` ("%s" prints the roles)`, roles(user))}}}
 }
 
 // missingPermissions returns the permissions that the user lacks, with the names of the objects if

@@ -178,7 +178,7 @@ func (s *Stack) checkJobs(ctx context.Context) error {
 		}
 		checked[m.cluster] = true
 		if !s.opts.Common.PlanOnly && !s.opts.Common.SkipPreflight {
-			errs = append(errs, preflight.CheckAllowed(ctx, m.client, s.stepPermissions(m.cluster, s.planned)))
+			errs = append(errs, preflight.CheckAllowed(ctx, m.client, s.stepPermissions(m.cluster, s.planned), func(string) string { return "lockstep rbac" }))
 		}
 	}
 	for _, st := range s.imageSteps(s.planned) {

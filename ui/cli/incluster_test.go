@@ -58,6 +58,30 @@ func inNamespace(t *testing.T, name string) kubernetes.Interface {
 	return accounts(t, testcluster.Get(t).Kubeconfig, name)
 }
 
+// TestRunInTheClusterThatNobodyCouldControl: a run whose account may not read its commands is refused before its first write, with
+// the command that prints the roles. With --skip-preflight it runs.
+func TestRunInTheClusterThatNobodyCouldControl(t *testing.T) {
+	limitedParallel(t)
+	const ns = "uncontrolled"
+	inNamespace(t, ns)
+	m := newMachine(t)
+	chart := filepath.Join(data, "charts", "plain")
+	roles := m.run(0, "rbac", "s", chart, "-n", ns, "--service-account", "weak") // without --in-cluster
+	testcluster.Get(t).Apply(t, testcluster.Parse(t, roles[strings.Index(roles, "apiVersion:"):])...)
+	run := []string{"install", "s", chart, "-n", ns, "--in-cluster", "--service-account", "weak", "--no-tui"}
+	s := m.run(2, run...)
+	for _, want := range []string{"system:serviceaccount:uncontrolled:weak", "leases.coordination.k8s.io", "patch watch",
+		"lockstep rbac s CHART -n uncontrolled --in-cluster --service-account weak"} {
+		if !strings.Contains(s, want) {
+			t.Errorf("the refusal does not say %q:\n%s", want, s)
+		}
+	}
+	if s := m.run(0, "list", "-q", "-n", ns); strings.TrimSpace(s) != "" {
+		t.Errorf("releases after a refusal: %s", s)
+	}
+	m.run(0, append(run, "--skip-preflight")...)
+}
+
 // accounts creates a namespace, the account "runner" with all permissions in it, and bindings that give
 // the users viewer and operator the Roles of the help page.
 func accounts(t *testing.T, kubeconfig, name string) kubernetes.Interface {

@@ -135,7 +135,7 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 	if spec.savedPlan != nil {
 		common.SavedPlan = spec.savedPlan.Release("")
 	}
-	journal, err := openJournal(cmd, client, spec.timeout(), d)
+	journal, err := openJournal(cmd, client, spec.runOptions, d)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -165,14 +165,20 @@ func exitIfBegun(j *journal.Journal, err error) error {
 	return command.Exit(command.ExitFailed, err)
 }
 
-// openJournal opens the journal of a run in the cluster (S13), nil elsewhere. Without permission the run has none.
-func openJournal(cmd *cobra.Command, client *kube.Client, timeout time.Duration, d report.Display) (*journal.Journal, error) {
-	journal, err := client.OpenJournal(cmd.Context(), timeout)
+// openJournal opens the journal of a run in the cluster (S13), nil elsewhere. Without permission the run has none. It refuses a run
+// that would obey no command, unless an earlier pod has begun it.
+func openJournal(cmd *cobra.Command, client *kube.Client, r runOptions, d report.Display) (*journal.Journal, error) {
+	journal, err := client.OpenJournal(cmd.Context(), r.timeout())
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		d.Warn(fmt.Sprintf("if this pod is replaced, the next one starts over: %v; lockstep rbac --in-cluster prints the permission", err))
-		return nil, nil
+		journal, err = nil, nil
 	}
-	return journal, err
+	if _, earlier := journal.Begun(); err != nil || earlier || r.common.SkipPreflight {
+		return journal, err
+	}
+	return journal, client.CheckCommands(cmd.Context(), func(account string) string {
+		return rbacCommandInPod(cmd) + " --service-account " + account
+	})
 }
 
 // withCluster calls do with the settings of the cluster to use. With --sandbox that is a throwaway

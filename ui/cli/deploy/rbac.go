@@ -124,6 +124,16 @@ func (a *app) writeRoles(cmd *cobra.Command, c clusterFlags, namespace, name str
 	return kube.WriteRoles(cmd.OutOrStdout(), kube.Roles{Account: c.account, Namespace: namespace, Name: name, InCluster: c.enabled, More: more}, ops...)
 }
 
+// rbacCommandInPod returns the command that prints the permissions for a run in the cluster, in its pod: there, the chart or the
+// helmfile has another name.
+func rbacCommandInPod(cmd *cobra.Command) string {
+	if args := cmd.Flags().Args(); len(args) > 0 {
+		namespace, _ := cmd.Flags().GetString("namespace")
+		return "lockstep rbac " + command.ShellJoin([]string{args[0], "CHART", "-n", namespace}) + " --in-cluster"
+	}
+	return "lockstep rbac -f HELMFILE --in-cluster"
+}
+
 // rbacCommand returns the command that prints the permissions for the same chart or helmfile, with -n for the namespace.
 // For a helmfile, -n also moves its releases, so it is added only if the user has set it.
 func rbacCommand(cmd *cobra.Command, namespace string) string {

@@ -197,7 +197,7 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.Fi
 		if incluster.JobName() != "" { // the run's own cluster
 			client, err := connect("")
 			if err == nil {
-				journal, err = openJournal(cmd, client, r.timeout(), a.Display(cmd))
+				journal, err = openJournal(cmd, client, r, a.Display(cmd))
 			}
 			if err != nil {
 				return err
