@@ -26,6 +26,20 @@ func Ended(ended string, o event.Origin) string {
 	return ended + " " + By(o)
 }
 
+// Whence says who or what ended something, to those who were not there: the record of a release tells it. It follows a verb, as in
+// "aborted by lockstep ctl (ann on box)".
+func Whence(o event.Origin) string {
+	switch {
+	case o.Why != "":
+		return ": " + o.Why
+	case o.Via == "" && o.By == "":
+		return " on its screen"
+	case o.Via == "" || o.By == "":
+		return " by " + o.Via + o.By
+	}
+	return " by " + o.Via + " (" + o.By + ")"
+}
+
 // Aborted says who or what aborted an operation, and how many requests that cancelled.
 func Aborted(o event.Origin) string { return text.Join("; ", Ended("aborted", o), cancelled(o)) }
 

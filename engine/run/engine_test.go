@@ -397,9 +397,9 @@ func TestRollbackHasItsOwnClockAndAbort(t *testing.T) { // R33, R43
 		b.e = New(Options{Feed: feed, HoldOnFailure: true, Operation: event.Operation{Timeout: 10 * sec}, Breakpoints: []string{"c:a"}})
 		apply := event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x")}
 		b.e.Announce(apply)
-		b.e.Command(event.Command{Name: event.Rollback})
+		b.e.Command(event.Command{Name: event.Rollback, Via: "lockstep ctl", By: "ann"})
 		err := b.e.Run(Stage{Phase: apply, Cluster: newFake(nil)})
-		if c := b.e.EndingCommand(); !errors.Is(err, ErrAborted) || c == nil || c.Name != event.Rollback {
+		if c := b.e.EndingCommand(); !errors.Is(err, ErrAborted) || !strings.HasPrefix(err.Error(), "aborted by lockstep ctl (ann); ") || c == nil || c.Name != event.Rollback {
 			t.Fatalf("error %v, ended by %+v", err, c)
 		}
 		b.at(20 * sec)
@@ -411,7 +411,7 @@ func TestRollbackHasItsOwnClockAndAbort(t *testing.T) { // R33, R43
 		}
 		b.e.Finish(End{Status: event.Aborted, Exit: 3})
 		want(t, b.trace(), "0.0s breakpoint c:a set",
-			"0.0s run aborting", "0.0s rollback accepted", "0.0s c:a skipped (not started: the run was aborted)",
+			"0.0s run aborting (by lockstep ctl)", "0.0s rollback accepted", "0.0s c:a skipped (not started: the run was aborted)",
 			"20.0s breakpoint c:a cleared", "20.0s c:a running", "25.0s c:a gone")
 		synctest.Wait()
 	})

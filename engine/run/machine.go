@@ -226,7 +226,9 @@ func (m *machine) windDown() {
 	switch {
 	case m.replacing():
 		cause = ErrReplaced
-	case m.steering.ending == nil:
+	case m.steering.ending != nil:
+		cause = fmt.Errorf("%w%s", ErrAborted, phrase.Whence(m.steering.ending.Origin()))
+	default:
 		cause = fmt.Errorf("%w after %s (--timeout)", ErrTimeout, m.opts.Operation.Timeout)
 	}
 	for _, a := range m.admissions {
