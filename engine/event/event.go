@@ -324,7 +324,7 @@ type Operation struct {
 	Source string `json:"source,omitempty"`
 	// File is the path of the helmfile of a stack, absolute on the machine of the run; "" if it is not a file.
 	File string `json:"file,omitempty"`
-	// Identity is the same for all runs of a file with hooks, with the same environment and clusters.
+	// Identity is the same for all runs of a file with hooks, with the same environment, clusters and default namespaces.
 	Identity string `json:"identity,omitempty"`
 	Revision int    `json:"revision,omitempty"`
 	// Job is the Job that runs the operation in the cluster, as namespace/name, in the record of a terminal that watched it.

@@ -16,17 +16,22 @@ import (
 // A run with hooks continues the last one of the same file, by its record: if that was killed, its hooks that succeeded do not run
 // again; and if it deployed a release but not the hooks after it, they run although the release is unchanged now.
 
-// findEarlier finds the last run of the same file, environment and clusters.
+// findEarlier finds the last run of the same file, environment, clusters and default namespaces that did not leave out the hooks.
 func (s *Stack) findEarlier(ctx context.Context) error {
-	if len(s.steps) == 0 || s.opts.Earlier == nil || s.opts.Common.PlanOnly {
+	if len(s.steps) == 0 || s.opts.Earlier == nil || s.opts.Common.PlanOnly || s.opts.Hooks == SkipHooks {
 		return nil
 	}
-	_, signs, err := s.signs(ctx)
+	clients, signs, err := s.signs(ctx)
 	if err != nil {
 		return err
 	}
 	ids, _ := connect.ClusterIDs(signs...)
-	text, err := json.Marshal([]any{s.info.Name, s.info.Release, s.info.File, s.opts.File.Environment, connect.ClusterNames(ids)})
+	var namespaces []string // of the same releases by name, -n makes others
+	for _, c := range clients {
+		namespaces = append(namespaces, c.Namespace())
+	}
+	slices.Sort(namespaces)
+	text, err := json.Marshal([]any{s.info.Name, s.info.Release, s.info.File, s.opts.File.Environment, connect.ClusterNames(ids), slices.Compact(namespaces)})
 	if err != nil {
 		return err
 	}
