@@ -15,6 +15,7 @@ import (
 	"lockstep/kube/diagnose"
 	"lockstep/kube/drift"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/helmfile"
 	"lockstep/kube/incluster"
 	"lockstep/kube/lease"
 	"lockstep/kube/operation"
@@ -215,6 +216,24 @@ func PrepareStack(ctx context.Context, o StackOptions, connectTo func(context st
 		}
 		return c.Client, nil
 	})
+}
+
+// Connections returns the client of each release of a helmfile, in the order of the file, for commands that only read. It returns an
+// error if two entries of the file are the same release (S10). connectTo is as for PrepareStack.
+func Connections(ctx context.Context, file *helmfile.File, connectTo func(context string) (*Client, error)) (all []*Client, err error) {
+	clients := map[*connect.Client]*Client{}
+	found, err := stack.Connections(ctx, file, func(context string) (*connect.Client, error) {
+		c, err := connectTo(context)
+		if err != nil {
+			return nil, err
+		}
+		clients[c.Client] = c
+		return c.Client, nil
+	})
+	for _, c := range found {
+		all = append(all, clients[c])
+	}
+	return all, err
 }
 
 // WriteRoles prints, as YAML, a ServiceAccount with exactly the permissions to install, upgrade, roll back,

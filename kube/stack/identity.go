@@ -10,6 +10,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
+	"lockstep/kube/helmfile"
 	"lockstep/kube/session"
 )
 
@@ -69,6 +70,29 @@ func (s *Stack) identifyClusters(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Connections returns the connection of each release of a file, for commands that only read. It returns an error if two entries
+// of the file are the same release.
+func Connections(ctx context.Context, file *helmfile.File, connectTo Connect) (all []*connect.Client, err error) {
+	s := &Stack{byID: map[string]*member{}}
+	s.opts.Common.PlanOnly = true // no watches
+	for _, r := range file.Releases {
+		s.add(newMember(r, false))
+	}
+	if len(s.members) == 0 {
+		return nil, nil
+	}
+	if err := s.connect(ctx, connectTo); err != nil {
+		return nil, err
+	}
+	if err := s.identifyClusters(ctx); err != nil {
+		return nil, err
+	}
+	for _, m := range s.members {
+		all = append(all, m.client)
+	}
+	return all, s.checkIdentities()
 }
 
 // oneConnection reports whether all releases share a connection.

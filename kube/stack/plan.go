@@ -59,6 +59,9 @@ func (s *Stack) prepare(ctx context.Context, connectTo Connect) error {
 	if err := s.connect(ctx, connectTo); err != nil {
 		return err
 	}
+	for _, m := range s.members {
+		m.client.CacheAll() // releases read the same objects
+	}
 	if err := s.identifyClusters(ctx); err != nil {
 		return err
 	}
@@ -177,7 +180,6 @@ func (s *Stack) connect(ctx context.Context, connectTo Connect) error {
 				return m.locate(err)
 			}
 			clients[name] = c
-			c.CacheAll() // releases read the same objects
 			if !s.opts.Common.PlanOnly {
 				w, err := cluster.NewWatches(ctx, c, cluster.WatchOptions{AllNamespaces: true})
 				if err != nil {

@@ -14,7 +14,6 @@ import (
 
 	"lockstep/engine/inspect"
 	"lockstep/kube"
-	"lockstep/kube/helmfile"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
 	"lockstep/ui/report"
@@ -149,52 +148,64 @@ func (a *app) repairDrift(cmd *cobra.Command, r inspect.Drift, how command.Repai
 
 // findDrift compares the releases that the command selects.
 func (a *app) findDrift(cmd *cobra.Command, args []string, flags *driftFlags) ([]inspect.Drift, error) {
-	var releases []helmfile.Release
-	for _, name := range args {
-		releases = append(releases, helmfile.Release{Name: name, Namespace: a.Settings.Namespace()})
-	}
 	if len(args) == 0 && !flags.all {
-		file, err := flags.stack.Read(a.App, cmd)
-		if err != nil {
-			return nil, err
-		}
-		releases = file.Releases
+		return a.driftOfStack(cmd, &flags.stack)
 	}
-	byContext := map[string][]helmfile.Release{}
-	for _, rel := range releases {
-		byContext[rel.Context] = append(byContext[rel.Context], rel)
+	client, err := a.Connect()
+	if err != nil {
+		return nil, err
 	}
 	if flags.all {
-		byContext[""] = nil
+		return a.compare(cmd, func(ctx context.Context) ([]inspect.Drift, error) { return client.DriftOfAll(ctx, "") })
 	}
-	var all []inspect.Drift
+	var keys []kube.ReleaseKey
+	for _, name := range args {
+		keys = append(keys, kube.ReleaseKey{Namespace: a.Settings.Namespace(), Name: name})
+	}
+	return a.compare(cmd, func(ctx context.Context) ([]inspect.Drift, error) { return client.Drift(ctx, keys) })
+}
+
+// driftOfStack compares the releases of a helmfile, those of a context together.
+func (a *app) driftOfStack(cmd *cobra.Command, flags *input.HelmfileFlags) (all []inspect.Drift, err error) {
+	file, err := flags.Read(a.App, cmd)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := kube.Connections(cmd.Context(), file, a.connectTo)
+	if err != nil {
+		return nil, err
+	}
+	byContext := map[string][]int{}
+	for i, rel := range file.Releases {
+		name := cmp.Or(rel.Context, rel.FallbackContext)
+		byContext[name] = append(byContext[name], i)
+	}
 	for _, name := range slices.Sorted(maps.Keys(byContext)) {
-		client, err := a.connectTo(name)
-		if err != nil {
-			return nil, err
-		}
 		var keys []kube.ReleaseKey
-		for _, rel := range byContext[name] {
-			keys = append(keys, kube.ReleaseKey{Namespace: cmp.Or(rel.Namespace, client.Namespace()), Name: rel.Name})
+		var client *kube.Client // of the context
+		for _, i := range byContext[name] {
+			client = clients[i]
+			keys = append(keys, kube.ReleaseKey{Namespace: cmp.Or(file.Releases[i].Namespace, client.Namespace()), Name: file.Releases[i].Name})
 		}
-		found, err := command.Cancelable(cmd.Context(), func(ctx context.Context) ([]inspect.Drift, error) {
-			if flags.all {
-				return client.DriftOfAll(ctx, "")
-			}
-			return client.Drift(ctx, keys)
-		})
+		found, err := a.compare(cmd, func(ctx context.Context) ([]inspect.Drift, error) { return client.Drift(ctx, keys) })
 		if err != nil {
 			return nil, err
 		}
-		for n, rel := range byContext[name] {
-			found[n].Context, found[n].At = name, rel.At
+		for n, i := range byContext[name] {
+			found[n].Context, found[n].At = name, file.Releases[i].At
 		}
 		all = append(all, found...)
 	}
+	return all, nil
+}
+
+// compare compares releases, until the command is cancelled, and prints the warnings about them.
+func (a *app) compare(cmd *cobra.Command, do func(context.Context) ([]inspect.Drift, error)) ([]inspect.Drift, error) {
+	all, err := command.Cancelable(cmd.Context(), do)
 	for _, r := range all {
 		a.Display(cmd).Warnings(r.Warnings)
 	}
-	return all, nil
+	return all, err
 }
 
 // Repair applies again what the cluster has otherwise than the record of a release.

@@ -28,13 +28,9 @@ func (a *app) stackStatus(cmd *cobra.Command, flags *input.HelmfileFlags) error 
 	if err != nil {
 		return err
 	}
-	clients := map[string]*kube.Client{}
-	for _, rel := range file.Releases {
-		if clients[rel.Context] == nil {
-			if clients[rel.Context], err = a.connectTo(rel.Context); err != nil {
-				return err
-			}
-		}
+	clients, err := kube.Connections(cmd.Context(), file, a.connectTo)
+	if err != nil {
+		return err
 	}
 	rows := make([]report.ReleaseStatus, len(file.Releases))
 	errs := make([]error, len(rows))
@@ -44,7 +40,7 @@ func (a *app) stackStatus(cmd *cobra.Command, flags *input.HelmfileFlags) error 
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			rows[i], errs[i] = readStatus(cmd.Context(), clients[rel.Context], rel)
+			rows[i], errs[i] = readStatus(cmd.Context(), clients[i], rel)
 		})
 	}
 	wg.Wait()
