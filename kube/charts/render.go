@@ -14,6 +14,7 @@ import (
 	"helm.sh/helm/v4/pkg/engine"
 	"helm.sh/helm/v4/pkg/postrenderer"
 	release "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"lockstep/engine/infer"
 	"lockstep/engine/plan"
@@ -68,6 +69,14 @@ type Rendered struct {
 func CheckReleaseName(name string) error {
 	if err := chartutil.ValidateReleaseName(name); err != nil {
 		return fmt.Errorf("invalid release name %q: use at most 53 lowercase letters, digits, \"-\" and \".\"; start and end with a letter or digit", name)
+	}
+	return nil
+}
+
+// CheckNamespace checks the name of a namespace. source says who names it, for the error. "" is valid: the connection decides.
+func CheckNamespace(source, name string) error {
+	if name != "" && len(validation.IsDNS1123Label(name)) > 0 {
+		return fmt.Errorf("invalid %s %q: use at most 63 lowercase letters, digits and \"-\"; start and end with a letter or digit", source, name)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/charts"
 	"lockstep/kube/cluster"
 	"lockstep/kube/documents"
 	"lockstep/kube/helmclient"
@@ -159,6 +160,9 @@ func (c Common) Complete(namespace string) (Common, error) {
 	}
 	if c.Namespace == "" {
 		c.Namespace = namespace
+	}
+	if err := charts.CheckNamespace("namespace", c.Namespace); err != nil {
+		return c, err
 	}
 	if c.ReadinessTimeout == 0 {
 		c.ReadinessTimeout = cmp.Or(c.Timeout, DefaultReadiness)

@@ -2,15 +2,14 @@ package command
 
 import (
 	"encoding/csv"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"lockstep/engine/text"
+	"lockstep/kube/charts"
 	"lockstep/kube/mask"
 )
 
@@ -123,14 +122,14 @@ func ShellJoin(words []string) string {
 // CheckNamespace returns an error if the namespace is not a valid name.
 func CheckNamespace(cmd *cobra.Command) error {
 	f := cmd.Flag("namespace")
-	if f == nil || f.Value.String() == "" || len(validation.IsDNS1123Label(f.Value.String())) == 0 {
+	if f == nil {
 		return nil
 	}
 	source := "HELM_NAMESPACE"
 	if f.Changed {
 		source = FlagSource(f)
 	}
-	return fmt.Errorf("invalid %s %q: use at most 63 lowercase letters, digits and \"-\"; start and end with a letter or digit", source, f.Value)
+	return charts.CheckNamespace(source, f.Value.String())
 }
 
 // ConnectionArgs returns the flags that select the cluster of a command, for another command that this process runs. show hides
