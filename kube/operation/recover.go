@@ -288,6 +288,8 @@ func (r *Repair) run(a *attempt, found *drift.Release) (*rel1.Release, error) {
 		}
 		old = append(old, &live)
 	}
-	_, err = a.client.Update(old, list)
-	return nil, err
+	if _, err = a.client.Update(old, list); err != nil {
+		return nil, err
+	}
+	return nil, a.op.checkRecords(a.op.lock.ctx) // it writes no record, so nothing else notices a new revision after its last write
 }

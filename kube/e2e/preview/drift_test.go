@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -325,4 +326,39 @@ func TestViewSaysWhoChanged(t *testing.T) {
 			return false
 		}
 	})
+}
+
+// TestRevisionDuringRepair (S18, R51b): somebody else creates a revision after the last write of a repair. The repair does not say that
+// the release is as its revision says.
+func TestRevisionDuringRepair(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("app", nil, "3s")), nil))
+	if err := r.Cluster.AppsV1().Deployments(r.Namespace).Delete(t.Context(), "app", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	op, err := r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	out := r.Run(op, func(e event.Event) {
+		if e.Kind != event.KindObject || e.Change == "" {
+			return
+		}
+		once.Do(func() { // while the Deployment becomes ready
+			last, err := r.Helm().Releases.Last("t")
+			if err == nil {
+				rel := last.(*rel1.Release)
+				rel.Version++
+				err = r.Helm().Releases.Create(rel)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	if out.State.Exit != 1 || !strings.Contains(out.State.Message, "revision 2") {
+		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+	}
 }
