@@ -262,6 +262,20 @@ func (r *Rig) Revisions() []string {
 	return out
 }
 
+// Last returns "REVISION STATUS" of the last revision of a release, "none" if the release does not exist.
+func (r *Rig) Last(name string) string {
+	r.T.Helper()
+	last, err := r.Helm().Releases.Last(name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return "none"
+	}
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	rel := r.v1(last)
+	return fmt.Sprintf("%d %s", rel.Version, rel.Info.Status)
+}
+
 func (r *Rig) v1(x any) *rel1.Release {
 	r.T.Helper()
 	rel, err := release.AsV1(x)

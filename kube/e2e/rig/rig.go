@@ -260,10 +260,10 @@ func (r *Rig) Audit() auditlog.Log {
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	return log.Writes().Where(func(e auditlog.Event) bool {
+	return log.Where(func(e auditlog.Event) bool {
 		ns := e.Object.Namespace
 		return ns == r.Namespace || ns == r.Namespace+"-extra" || ns == ""
-	})
+	}).Writes()
 }
 
 // expectedGroup is a group of the hand-written plan of a chart.

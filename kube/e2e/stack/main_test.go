@@ -274,23 +274,11 @@ func chart(t *testing.T, name string) string {
 	})
 }
 
-// history returns "name revision status" of the last revision of each release, in order.
+// history returns "NAME REVISION STATUS" of the last revision of each release, in order, and "NAME none" if there is none.
 func (b stackRig) history(names ...string) (out []string) {
 	b.T.Helper()
 	for _, name := range names {
-		last := "none"
-		if h, err := b.in(name).RunHelm("history", name, "-o", "json"); err == nil {
-			var revisions []struct {
-				Revision int
-				Status   string
-			}
-			if err := json.Unmarshal([]byte(h), &revisions); err != nil {
-				b.T.Fatal(err)
-			}
-			r := revisions[len(revisions)-1]
-			last = fmt.Sprintf("%d %s", r.Revision, r.Status)
-		}
-		out = append(out, name+" "+last)
+		out = append(out, name+" "+b.in(name).Last(name))
 	}
 	return out
 }

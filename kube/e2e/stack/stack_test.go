@@ -403,7 +403,7 @@ func TestHeldRelease(t *testing.T) {
 	t.Parallel()
 	b := newLayoutRig(t)
 	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}, Values: map[string]any{"image": "example/no-such-image:1"}}}
-	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.HoldOnFailure, o.Common.ReadinessTimeout = true, 6*time.Second }, stack...)
+	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.HoldOnFailure, o.Common.ReadinessTimeout = true, 20*time.Second }, stack...)
 	var replies []string
 	state, _ := b.run(s, err, func(e event.Event) {
 		switch {
