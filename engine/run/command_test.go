@@ -57,6 +57,12 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				"2.0s c:a ready", "2.0s c:b running", "4.0s c:b ready"},
 		},
 		{
+			name: "no step is pending once every group has started (R41)", opts: Options{Paused: true}, groups: chain[:1], script: quick,
+			steer: func(b *rig) { b.command(event.Step, ""); b.at(1 * sec); b.command(event.Step, "") },
+			trace: []string{"0.0s run paused (before the first group)", "0.0s step accepted", "0.0s c:a running",
+				"1.0s step refused (every group has started; the run ends once the running ones are ready)", "2.0s c:a ready"},
+		},
+		{
 			name: "step needs a paused run (R45)", groups: chain[:1], script: quick,
 			steer: func(b *rig) { b.command(event.Step, ""); b.command(event.Resume, ""); b.command(event.Retry, "") },
 			trace: []string{"0.0s c:a running", "0.0s step refused (the run is not paused; pause it first)",

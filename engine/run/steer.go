@@ -242,6 +242,9 @@ func (m *machine) step(target event.Unit) string {
 		return fmt.Sprintf("no %s can start because %s failed (R26); the operation fails once the running %ss finish", noun, failed, noun)
 	}
 	if target.Group == "" {
+		if len(m.units.all) > 0 && !slices.ContainsFunc(m.units.all, (*unit).unstarted) {
+			return "every " + m.opts.Operation.GroupNoun() + " has started; the run ends once the running ones are ready"
+		}
 		if m.steering.step {
 			return "a step is already waiting for its group; nothing can start yet"
 		}

@@ -175,6 +175,9 @@ func TestIntroduction(t *testing.T) {
 		if len(s.sent) != 1 {
 			t.Errorf("first %t: p sent %v", first, s.sent)
 		}
+		s.Flash.Text = s.introduction()
+		s.feed(event.Event{Kind: event.KindOperation, Status: event.Succeeded, Exit: new(int)})
+		s.showsNot(t, "p pause, then n step")
 	}
 }
 

@@ -101,12 +101,17 @@ func (m *model) Init() tea.Cmd {
 		cmds = append(cmds, m.poll())
 	}
 	if m.first {
-		cmds = append(cmds, m.SayFor(firstFor, theme.Accent, m.Join("above: the groups, layer by layer", "below: details of the selected group", "p pause, then n step; g go to a group, ? all keys")))
+		cmds = append(cmds, m.SayFor(firstFor, theme.Accent, m.introduction()))
 	}
 	return tea.Batch(append(cmds, m.AskBackground())...)
 }
 
-// firstFor is how long the introduction stays.
+// introduction tells a new user what the screen shows, and how to steer a run.
+func (m *model) introduction() string {
+	return m.Join("above: the groups, layer by layer", "below: details of the selected group", "p pause, then n step; g go to a group, ? all keys")
+}
+
+// firstFor is how long the introduction stays, while the run lasts.
 const firstFor = 20 * time.Second
 
 // tickMsg redraws the running times.
@@ -184,6 +189,9 @@ func (m *model) absorb(b batchMsg) tea.Cmd {
 	cmds = append(cmds, m.refresh())
 	if b.more && m.source != nil {
 		cmds = append(cmds, m.poll())
+	}
+	if m.Over() && m.Flash.Text == m.introduction() {
+		m.Flash.Text = ""
 	}
 	if m.QuitAtEnd && m.Over() {
 		cmds = append(cmds, m.quit())
