@@ -150,6 +150,7 @@ func (d *Deploy) plan(s *session.Session, state *releaseState) (*session.Prepare
 		return nil, nil, err
 	}
 	r.warnings = slices.Concat(treeWarnings, crds.Warnings, r.warnings, oldWarnings)
+	r.warnings = append(r.warnings, chartWarnings(state.Current, r.release)...)
 	if d.PlanOnly {
 		r.warnings = append(r.warnings, d.valuesWarnings(state.Current, r.release.Config)...)
 	}
@@ -327,6 +328,18 @@ func (d *Deploy) rollbackPlan(p *session.Prepared, state *releaseState, goodRevi
 		plan.target = state.All[i]
 	}
 	return plan
+}
+
+// chartWarnings says that a release gets a chart of another name, which is usually a mistake: most objects of the old chart are
+// deleted, and the values are those of the old one.
+//
+// Rule R46b: an upgrade to a chart of another name warns
+func chartWarnings(old, now *rel1.Release) []plan.Warning {
+	if session.ChartName(old) == "" || session.ChartName(now) == "" || old.Chart.Name() == now.Chart.Name() {
+		return nil
+	}
+	return []plan.Warning{{Rule: "R46b", Chart: now.Chart.Name(), Message: fmt.Sprintf("another chart: the release has %s, and the upgrade deploys %s",
+		session.ChartName(old), session.ChartName(now))}}
 }
 
 // maxNamedValues is how many values a warning names.
