@@ -42,7 +42,7 @@ func (f *fakeEditor) Save(values string) (string, error) {
 	if f.saved = append(f.saved, values); len(f.saved) > 1 {
 		return "", errors.New("the disk is full")
 	}
-	return "values-shop-edited.yaml", nil
+	return "values-shop.yaml", nil
 }
 
 func (*fakeEditor) ChartChanged() bool { return true }
@@ -290,7 +290,7 @@ func TestEmptyEdit(t *testing.T) { // R46
 		}
 		s.shows(t, "nothing to apply")
 		s.press("w")
-		s.shows(t, "values saved to values-shop-edited.yaml")
+		s.shows(t, "values saved to values-shop.yaml")
 	})
 }
 
@@ -300,7 +300,7 @@ func TestSaveEditedValues(t *testing.T) { // R46
 		s := edited(t, "word: new\n", inspect.Edited{Lines: []string{"revision 2: 1 to change"}}, nil)
 		s.shows(t, "w save")
 		s.press("w")
-		s.shows(t, "values saved to values-shop-edited.yaml")
+		s.shows(t, "values saved to values-shop.yaml")
 		s.press("w")
 		s.shows(t, "cannot save the values: the disk is full")
 		s.press("esc")

@@ -104,7 +104,7 @@ func TestEditOnAttachedScreen(t *testing.T) {
 	c.await(at, "word: right")
 	at = c.mark()
 	c.keys("w")
-	c.await(at, "values saved to values-s-edited.yaml")
+	c.await(at, "values saved to values-s.yaml")
 	at = c.mark()
 	c.keys("\r")
 	c.await(at, "of revision 1")
@@ -117,7 +117,7 @@ func TestEditOnAttachedScreen(t *testing.T) {
 	if code := ends(); code != 0 {
 		t.Errorf("the run: exit code %d\n%s", code, out)
 	}
-	file := filepath.Join(dir, "values-s-edited.yaml")
+	file := filepath.Join(dir, "values-s.yaml")
 	text, err := os.ReadFile(file)
 	if info, unseen := os.Stat(file); err != nil || unseen != nil || string(text) != "word: right\n" || info.Mode() != 0o600 {
 		t.Errorf("the file has %q: %v, %v", text, err, unseen)

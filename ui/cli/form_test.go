@@ -152,7 +152,7 @@ func TestFormUpgradesByTheLastValues(t *testing.T) {
 	if out := r.helm("get", "values", "cart"); !strings.Contains(out, "word: third") || !strings.Contains(out, "extra: true") {
 		t.Errorf("the values are\n%s", out)
 	}
-	file := filepath.Join(r.dir, "values-cart-edited.yaml")
+	file := filepath.Join(r.dir, "values-cart.yaml")
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%s: %v %v", file, info, err)
 	}
@@ -170,14 +170,17 @@ func TestFormUpgradesByOldValues(t *testing.T) {
 	c.await(0, "used last")
 	c.press(tab, "the version of the folder")
 	c.press(tab, "revision 2")
-	c.await(0, "its values: word")
-	c.press("\x1b[B"+enter, "values saved to") // down
-	c.press("\x10", "ready to start")          // ctrl+p
+	c.press("\x1b[B", "unlike revision 3") // down
+	c.press(enter, "values saved to")
+	c.press("\x10", "ready to start") // ctrl+p
 	c.await(0, "second")
 	c.press(enter, "press q to quit")
 	c.done()
 	if out := r.helm("get", "values", "cart"); !strings.Contains(out, "word: second") {
 		t.Errorf("the values are\n%s", out)
+	}
+	if _, err := os.Stat(filepath.Join(r.dir, "values-cart-revision-2.yaml")); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -192,9 +195,9 @@ func TestFormRollsBackByDiff(t *testing.T) {
 	}
 	c := r.open("rollback")
 	c.await(0, "revision 4")
-	c.press(enter, "+extra: true") // of revision 3
-	c.press(down, "-word: first")  // of revision 2
-	if !strings.Contains(c.shown(), "+word: second") {
+	c.press(enter, "+ extra: true") // of revision 3
+	c.press(down, "- word: first")  // of revision 2
+	if !strings.Contains(c.shown(), "+ word: second") {
 		t.Error("the form does not show the values of revision 2")
 	}
 	c.press(enter, "ready to start")

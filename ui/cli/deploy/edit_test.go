@@ -47,10 +47,10 @@ func TestInvalidEdit(t *testing.T) { // R46
 // until the run gets other values.
 func TestSavedValues(t *testing.T) { // R46
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("values-s-edited.yaml", []byte("mine"), 0o644); err != nil {
+	if err := os.WriteFile("values-s.yaml", []byte("mine"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"values-s-edited-2.yaml", "values-s-edited-3.yaml"} {
+	for _, want := range []string{"values-s-2.yaml", "values-s-3.yaml"} {
 		path, err := input.SaveValues("s", want)
 		text, unread := os.ReadFile(want)
 		info, unseen := os.Stat(want)
@@ -58,7 +58,7 @@ func TestSavedValues(t *testing.T) { // R46
 			t.Errorf("%s: %v has %q, want %s", path, errors.Join(err, unread, unseen), text, want)
 		}
 	}
-	if text, _ := os.ReadFile("values-s-edited.yaml"); string(text) != "mine" {
+	if text, _ := os.ReadFile("values-s.yaml"); string(text) != "mine" {
 		t.Error("another file was overwritten")
 	}
 	run := map[string]any{"a": 1}

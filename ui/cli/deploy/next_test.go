@@ -222,8 +222,8 @@ func driftedStack() *event.State {
 // TestRerunUsesSavedValues: the file with saved values replaces all flags for values.
 func TestRerunUsesSavedValues(t *testing.T) { // R46
 	p := mustParse(t, "upgrade", "s", "./c", "-n", "n", "-f", "a.yaml", "--set", "a=b", "--set-string", "c=d", "--reuse-values", "--wait-all=false")
-	want := "lockstep upgrade s ./c -f values-s-edited.yaml --set id=1000000 -n n --wait-all=false   # after fixing it"
-	if got := p.afterDeploy(endedState("upgrade", 0, event.Failed, "", "failed"), "./c", []string{"-f", "values-s-edited.yaml", "--set", "id=1000000"}, false); !slices.Equal(got, []string{want}) {
+	want := "lockstep upgrade s ./c -f values-s.yaml --set id=1000000 -n n --wait-all=false   # after fixing it"
+	if got := p.afterDeploy(endedState("upgrade", 0, event.Failed, "", "failed"), "./c", []string{"-f", "values-s.yaml", "--set", "id=1000000"}, false); !slices.Equal(got, []string{want}) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

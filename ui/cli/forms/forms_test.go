@@ -138,7 +138,7 @@ func TestValuesToEdit(t *testing.T) {
 		}
 	}
 	path, err := s.Save("web", "", "a: 1\n")
-	if err != nil || path != "values-web-edited.yaml" {
+	if err != nil || path != "values-web.yaml" {
 		t.Fatal(path, err)
 	}
 	if again, err := s.Save("web", path, "a: 2\n"); err != nil || again != path {

@@ -158,7 +158,8 @@ func fieldLines(fields []inspect.Field) (lines []form.Line) {
 		}
 		in = f.In
 		for _, l := range f.Lines {
-			lines = append(lines, form.Line{Indent: 4, Role: theme.DiffRole(l[:min(1, len(l))]), Text: l})
+			sign := l[:min(1, len(l))]
+			lines = append(lines, form.Line{Indent: 4, Role: theme.DiffRole(sign), Text: text.Join(" ", sign, l[len(sign):])})
 		}
 	}
 	return lines

@@ -15,8 +15,11 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
+	"lockstep/engine/text"
+	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/mask"
+	"lockstep/theme"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
 	"lockstep/ui/home/form"
@@ -89,21 +92,56 @@ func (s source) oldValues(ctx context.Context, in form.Input) (list []form.Sugge
 	if err != nil {
 		return nil
 	}
-	known := map[string]bool{}
+	kept, known := keptOf(found).Version, map[string]bool{}
+	var history *kube.ReleaseHistory
+	if client, err := s.Connect(); err == nil {
+		history, _ = client.ReleaseHistory(ctx, kube.ReleaseKey{Namespace: in.Namespace, Name: in.Name}) // without it, nothing is compared
+	}
 	for _, rel := range slices.Backward(found) {
-		text, err := charts.YAML(rel.Config)
-		if err != nil || len(rel.Config) == 0 || known[text] {
+		content, err := charts.YAML(rel.Config)
+		if err != nil || len(rel.Config) == 0 || known[content] {
 			continue
 		}
-		known[text] = true
-		if rel.Version == keptOf(found).Version {
+		known[content] = true
+		if rel.Version == kept {
 			continue
 		}
-		_, version := chartOf(rel)
-		list = append(list, form.Suggestion{Value: fmt.Sprintf("revision %d", rel.Version), Text: text,
-			About: fmt.Sprintf("its values: %s (chart %s)", strings.Join(slices.Sorted(maps.Keys(rel.Config)), ", "), version)})
+		list = append(list, form.Suggestion{Value: fmt.Sprintf("revision %d", rel.Version), Text: content,
+			About: strings.Join(about(rel), ", "), Detail: valuesDetail(history, kept, rel.Version)})
 	}
 	return list
+}
+
+// about says when a revision was deployed, its chart, and which values it has.
+func about(rel release) (parts []string) {
+	if rel.Info != nil {
+		parts = append(parts, rel.Info.LastDeployed.Local().Format("2 Jan 15:04"))
+	}
+	name, version := chartOf(rel)
+	return append(parts, text.Join(" ", name, version), "values: "+strings.Join(slices.Sorted(maps.Keys(rel.Config)), ", "))
+}
+
+// valuesDetail describes a revision, and says how its values differ from those that the upgrade keeps otherwise.
+func valuesDetail(history *kube.ReleaseHistory, kept, revision int) (lines []form.Line) {
+	if history == nil {
+		return nil
+	}
+	for _, r := range history.Revisions() {
+		if r.Number == revision {
+			lines = append(lines, describe(r))
+		}
+	}
+	changes, err := history.Changes(kept, revision)
+	if err != nil {
+		return append(lines, form.Line{Text: "cannot compare the records: " + err.Error()})
+	}
+	for _, c := range changes {
+		if c.Object.Kind == "values" { // no kind of Kubernetes begins with a small letter
+			lines = append(lines, form.Line{Role: theme.Strong, Text: fmt.Sprintf("unlike revision %d", kept)})
+			lines = append(lines, fieldLines(c.Fields)...)
+		}
+	}
+	return lines
 }
 
 // keptOf returns the revision whose values an upgrade without new ones keeps.

@@ -10,7 +10,7 @@ import (
 // SaveValues writes edited values of a release to a new file in the current directory, which
 // only the user can read. It adds a number to the name if the file exists.
 func SaveValues(release, text string) (path string, err error) {
-	name := "values-" + release + "-edited"
+	name := "values-" + release
 	path = name + ".yaml"
 	for n := 2; ; n++ {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

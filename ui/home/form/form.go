@@ -29,8 +29,8 @@ type Source interface {
 	// Values returns the text to edit: the chosen values, or those of the last revision. It is not masked, because only the
 	// user's own editor shows it.
 	Values(ctx context.Context, in Input) (string, error)
-	// Save writes edited values to a file, or to a new one if path is "", and returns its path.
-	Save(release, path, text string) (string, error)
+	// Save writes values to a file, or to a new one named after of if path is "", and returns its path.
+	Save(of, path, text string) (string, error)
 }
 
 // Suggestion is a value that can be chosen.

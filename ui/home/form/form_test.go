@@ -121,15 +121,15 @@ func (s *samples) Suggest(_ context.Context, in Input, f Field) ([]Suggestion, e
 		return []Suggestion{{Value: "1.3.0", About: "the version of the folder"}}, nil
 	case Values:
 		if in.Operation == Upgrade {
-			return []Suggestion{{Value: "revision 2", About: "its values: replicas, tag (chart 1.1.0)", Text: "replicas: 3\ntag: 2\n"}, {Value: "values-prod.yaml"}, {Value: "shop/values.yaml", About: "the defaults of chart shop"}}, nil
+			return []Suggestion{{Value: "revision 2", About: "27 Nov 09:12, shop 1.1.0, values: replicas, tag", Text: "replicas: 3\ntag: 2\n", Detail: []Line{{Role: theme.Strong, Text: "Upgrade complete, by ann on box"}, {Role: theme.Strong, Text: "unlike revision 4"}, {Indent: 4, Role: theme.Bad, Text: "- replicas: 5"}, {Indent: 4, Role: theme.Good, Text: "+ replicas: 3"}}}, {Value: "values-prod.yaml"}, {Value: "shop/values.yaml", About: "the defaults of chart shop"}}, nil
 		}
 		return []Suggestion{{Value: "values-prod.yaml"}, {Value: "shop/values.yaml", About: "the defaults of chart shop"}}, nil
 	case Namespace:
 		return []Suggestion{{Value: "default"}, {Value: "shop"}}, nil
 	case Revision:
 		return []Suggestion{
-			{Value: "3", About: "28 Nov 21:40, shop 1.2.0, failed, objects: 1 changed", Detail: []Line{{Role: theme.Strong, Text: "Upgrade \"shop\" failed: timeout, by ci on runner-7"}, {Role: theme.Busy, Text: "~ Deployment/api"}, {Indent: 2, Text: "spec.template.spec.containers[api]"}, {Indent: 4, Role: theme.Bad, Text: "-image: shop/api:1.1"}, {Indent: 4, Role: theme.Good, Text: "+image: shop/api:1.2"}}},
-			{Value: "2", About: "27 Nov 09:12, shop 1.1.0, superseded, values, objects: 1 added", Best: true, Detail: []Line{{Role: theme.Strong, Text: "Upgrade complete, by ann on box"}, {Role: theme.Strong, Text: "values"}, {Indent: 4, Role: theme.Bad, Text: "-replicas: 1"}, {Indent: 4, Role: theme.Good, Text: "+replicas: 3"}, {Role: theme.Good, Text: "+ ConfigMap/banner"}}},
+			{Value: "3", About: "28 Nov 21:40, shop 1.2.0, failed, objects: 1 changed", Detail: []Line{{Role: theme.Strong, Text: "Upgrade \"shop\" failed: timeout, by ci on runner-7"}, {Role: theme.Busy, Text: "~ Deployment/api"}, {Indent: 2, Text: "spec.template.spec.containers[api]"}, {Indent: 4, Role: theme.Bad, Text: "- image: shop/api:1.1"}, {Indent: 4, Role: theme.Good, Text: "+ image: shop/api:1.2"}}},
+			{Value: "2", About: "27 Nov 09:12, shop 1.1.0, superseded, values, objects: 1 added", Best: true, Detail: []Line{{Role: theme.Strong, Text: "Upgrade complete, by ann on box"}, {Role: theme.Strong, Text: "values"}, {Indent: 4, Role: theme.Bad, Text: "- replicas: 1"}, {Indent: 4, Role: theme.Good, Text: "+ replicas: 3"}, {Role: theme.Good, Text: "+ ConfigMap/banner"}}},
 			{Value: "1", About: "26 Nov 17:00, shop 1.0.0, superseded", Detail: []Line{{Role: theme.Strong, Text: "Install complete, by ann on box"}, {Role: theme.Strong, Text: "the first revision"}}},
 		}, nil
 	}

@@ -33,6 +33,7 @@ var views = []struct {
 	{name: "install-chart", in: Input{Operation: Install, Namespace: "shop-2"}, keys: "cart enter wor", whole: true},
 	{name: "upgrade", in: Input{Operation: Upgrade, Name: "shop", Namespace: "shop"}, whole: true},
 	{name: "upgrade-values", in: Input{Operation: Upgrade, Name: "shop", Namespace: "shop", Flags: []string{"--timeout", "10m"}, Shown: []string{"--timeout", "10m"}}, keys: "enter tab values- tab"},
+	{name: "upgrade-revision", in: Input{Operation: Upgrade, Name: "shop", Namespace: "shop"}, keys: "enter tab down"},
 	{name: "rollback", in: Input{Operation: Rollback, Name: "shop", Namespace: "shop"}, whole: true},
 	{name: "plan", in: Input{Operation: Upgrade, Name: "shop", Namespace: "shop"}, keys: "enter enter", whole: true},
 	{name: "plan-end", in: Input{Operation: Upgrade, Name: "shop", Namespace: "shop"}, keys: "enter enter end"},

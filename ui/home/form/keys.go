@@ -81,8 +81,8 @@ func (m *Form) planHint() string {
 
 // enter takes the selected row, and then goes to the next field that is missing, or makes the plan.
 func (m *Form) enter() tea.Cmd {
-	if text := m.selectedText(); text != "" {
-		return m.save(text)
+	if s := m.selectedText(); s != nil {
+		return m.saveSuggested(s)
 	}
 	was := m.current().input.Value()
 	m.take()
@@ -115,8 +115,8 @@ func (m *Form) complete() tea.Cmd {
 		len(rows[0].Value) > len(typed) && strings.HasPrefix(rows[0].Value, typed) {
 		m.lists.row, m.lists.moved = 0, true
 	}
-	if text := m.selectedText(); text != "" && m.lists.moved {
-		return m.save(text)
+	if s := m.selectedText(); s != nil && m.lists.moved {
+		return m.saveSuggested(s)
 	}
 	if m.lists.moved {
 		m.take()
@@ -183,16 +183,23 @@ func (m *Form) read(msg edit.EditorClosed) tea.Cmd {
 	case msg.Values == m.values.text:
 		return m.Say(theme.Quiet, "nothing changed")
 	}
-	return m.save(msg.Values)
+	path, err := m.o.Source.Save(m.input().Name, m.values.saved, msg.Values)
+	if err == nil {
+		m.values.saved = path
+	}
+	return m.use(path, err)
 }
 
-// save saves values to a file, which becomes the values of the command.
-func (m *Form) save(text string) tea.Cmd {
-	path, err := m.o.Source.Save(m.input().Name, m.values.saved, text)
+// saveSuggested saves the content of a suggestion to a file that is named after it.
+func (m *Form) saveSuggested(s *Suggestion) tea.Cmd {
+	return m.use(m.o.Source.Save(m.input().Name+"-"+strings.ReplaceAll(s.Value, " ", "-"), "", s.Text))
+}
+
+// use makes a file that was saved the values of the command.
+func (m *Form) use(path string, err error) tea.Cmd {
 	if err != nil {
 		return m.Say(theme.Bad, "cannot save the values: "+err.Error())
 	}
-	m.values.saved = path
 	for n, e := range m.fields {
 		if e.field == Values {
 			e.input.SetValue(path)

@@ -42,11 +42,19 @@ func (m *Form) drawRows(y int) {
 		}
 	} else {
 		area.H = min(len(rows), max(area.H/3, 3))
-		m.Canvas.Heading(area.Y+area.H, "revision "+rows[at].Value+" changed")
+		m.Canvas.Heading(area.Y+area.H, m.detailTitle(rows[at]))
 		detail.Y, detail.H = area.Y+area.H+1, detail.H-area.H-1
 	}
 	m.drawList(area, rows, at)
 	m.drawDetail(detail, rows[at].Detail)
+}
+
+// detailTitle says what the details of a row are: the changes of a revision, or how its values differ.
+func (m *Form) detailTitle(s Suggestion) string {
+	if m.current().field == Values {
+		return "values of " + s.Value
+	}
+	return "revision " + s.Value + " changed"
 }
 
 // whyNone says why there is nothing to choose.

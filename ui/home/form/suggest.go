@@ -185,12 +185,12 @@ func (m *Form) take() bool {
 	return true
 }
 
-// selectedText returns the content that the selected row stands for, "" if it stands for itself.
-func (m *Form) selectedText() string {
-	if at := m.selected(); at >= 0 {
-		return m.rows()[at].Text
+// selectedText returns the selected row if it stands for a content, nil if it stands for itself.
+func (m *Form) selectedText() *Suggestion {
+	if at := m.selected(); at >= 0 && m.rows()[at].Text != "" {
+		return &m.rows()[at]
 	}
-	return ""
+	return nil
 }
 
 // prefill fills in the chart that the release was upgraded with last, unless the user was faster.
