@@ -203,7 +203,7 @@ type Event struct {
 	Planned string `json:"planned,omitempty"`
 	// Until is when Object counts as ready if nothing happens, or when settling ends (R22c).
 	Until time.Time `json:"until,omitzero"`
-	// Since is when the API server became unreachable.
+	// Since is when the API server became unreachable; in a watch, since when Object has its Status by its own facts.
 	Since time.Time `json:"since,omitzero"`
 	// Command is the name of the command that an event answers.
 	Command CommandName `json:"command,omitempty"`
@@ -334,6 +334,8 @@ type Operation struct {
 	// PreviousRevision is the revision that a rollback would restore, or 0 if there is none; see
 	// UndoneBy.
 	PreviousRevision int `json:"previousRevision,omitempty"`
+	// Newest is the latest revision, if a watch shows the objects of an earlier one.
+	Newest int `json:"newest,omitempty"`
 	// PreviousChart is the chart of the revision that an upgrade replaces.
 	PreviousChart string `json:"previousChart,omitempty"`
 	// Timeout limits the whole operation, ReadinessTimeout the wait for one object; 0 is no

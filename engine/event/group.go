@@ -61,7 +61,8 @@ type ObjectState struct {
 	// Until is when it counts as ready if nothing happens, zero if that is unknown.
 	Until time.Time
 	// Sent is when the last apply request was sent or, if no request was reported, the time of the first event. Answered is
-	// when the API server answered the request, Since when Status last changed.
+	// when the API server answered the request, Since when Status last changed; in a watch, Since is zero if Status is older than
+	// the watch and the object does not say since when.
 	Sent, Answered, Since time.Time
 	// Cause and Evidence are why it is not ready, if known. Diagnosis has all lines of the last diagnosis, and Details its facts,
 	// nil in old records.
@@ -258,7 +259,13 @@ func (s *State) applyObject(e Event) {
 	if e.Outside && o.Status == Ready && len(g.Missing()) == 0 { // the group could start: it waits again
 		o.Sent = time.Time{}
 	}
-	if o.Status != e.Status {
+	notReady := e.Status == InProgress || e.Status == Failed
+	switch {
+	case !e.Since.IsZero():
+		o.Since = e.Since
+	case o.Status == e.Status:
+	case s.Operation.IsWatch() && notReady && (o.Sent.IsZero() || o.Since.IsZero() && !o.Done()): // it was not ready before
+	default:
 		o.Since = e.Time
 	}
 	switch e.Status {

@@ -135,3 +135,31 @@ func TestInProgress(t *testing.T) {
 	apply(KindGroup, "n/a", "apply", "a:two", Failed)
 	expect("a:three in progress")
 }
+
+// TestSinceInAWatch: a watch knows since when an object is not ready by the object's own facts, or because it saw it change; before,
+// it does not guess.
+func TestSinceInAWatch(t *testing.T) {
+	opened := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	long, o := opened.Add(-time.Hour), plan.Object{Kind: "Deployment", Name: "a"}
+	for name, c := range map[string]struct {
+		events []Event
+		want   time.Time
+	}{
+		"by its condition":          {[]Event{{Status: InProgress, Since: long}}, long},
+		"unknown":                   {[]Event{{Status: InProgress}}, time.Time{}},
+		"unknown, then given up":    {[]Event{{Status: InProgress}, {Status: Failed}}, time.Time{}},
+		"seen to become unready":    {[]Event{{Status: Ready}, {Status: InProgress}}, opened.Add(time.Second)},
+		"its condition comes later": {[]Event{{Status: InProgress}, {Status: InProgress, Since: long}}, long},
+	} {
+		var s State
+		s.Apply(Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "watch"}})
+		s.Apply(Event{Kind: KindPlan, Phases: []Phase{{Name: "apply", Groups: []*plan.Group{{ID: "g", Objects: []plan.Object{o}}}}}})
+		for i, e := range c.events {
+			e.Kind, e.Phase, e.Group, e.Object, e.Time = KindObject, "apply", "g", &o, opened.Add(time.Duration(i)*time.Second)
+			s.Apply(e)
+		}
+		if got := s.Find("apply", "g").Objects[0].Since; !got.Equal(c.want) {
+			t.Errorf("%s: since %s, want %s", name, got, c.want)
+		}
+	}
+}

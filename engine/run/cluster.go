@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -72,6 +73,8 @@ type Observation struct {
 	FirstStatus
 	// Drift has the fields that others have changed since the object was applied (S18), as far as that is known.
 	Drift []event.Drift
+	// Since is when the object became as it is by its own facts, zero if they do not say: only of one that is InProgress or Failed.
+	Since time.Time
 	// Finalizers are those of an object that is Deleting.
 	Finalizers []string
 	// FailureDeclared means that a readiness expression of the chart declared the failure (R23).

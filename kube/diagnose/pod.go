@@ -315,10 +315,17 @@ type PodCause struct {
 	Severity int
 	Stuck    bool
 	Created  time.Time
+	Since    time.Time // when it was created, or was ready last
 }
 
 // CauseOfPod returns why a pod is not ready as far as the pod itself says it.
 func CauseOfPod(p *corev1.Pod) PodCause {
 	pod := newPod(p)
-	return PodCause{Why: pod.Why, Severity: int(pod.severity), Stuck: pod.severity >= unschedulable, Created: pod.Created}
+	since := pod.Created
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady && c.LastTransitionTime.After(since) {
+			since = c.LastTransitionTime.Time
+		}
+	}
+	return PodCause{Why: pod.Why, Severity: int(pod.severity), Stuck: pod.severity >= unschedulable, Created: pod.Created, Since: since}
 }

@@ -23,12 +23,17 @@ import (
 	"lockstep/kube/status"
 )
 
+// stuckAfter is how long a workload of a deployed release is not ready before it counts as one that waiting will not help.
+const stuckAfter = 2 * time.Minute
+
 // Health is the state of a release's objects.
 type Health struct {
 	// Known is set once all objects have been seen. Ready of Of are ready; of those that are not, Failed will not become ready
 	// by waiting.
 	Known             bool
 	Ready, Of, Failed int
+	// Since is when the object in Cause became as it is, zero if that is unknown.
+	Since time.Time
 	// Cause says what is not ready and why, the worst object first; "" if all are ready.
 	Cause string
 }
@@ -38,9 +43,10 @@ type details struct {
 	Details
 	objects  []plan.Object
 	seen     map[plan.Object]run.Observation
-	mayEnd   map[plan.Object]bool // Jobs that the cluster deletes after they have finished
-	unread   string               // why the objects are unknown, "" if they are not
-	mask     mask.Mask            // hides the secret values of the revision in causes
+	unready  map[plan.Object]time.Time // when an object was first seen as not ready
+	mayEnd   map[plan.Object]bool      // Jobs that the cluster deletes after they have finished
+	unread   string                    // why the objects are unknown, "" if they are not
+	mask     mask.Mask                 // hides the secret values of the revision in causes
 	unwatch  context.CancelFunc
 	replaced bool // there is a newer revision
 }
@@ -76,7 +82,7 @@ func (o *Overview) followObjects(ctx context.Context, c *connect.Client) {
 // watchObjects watches the objects of a revision, and no longer those of an older one. rel is nil if the record is damaged.
 func (o *Overview) watchObjects(ctx context.Context, c *connect.Client, watcher *status.Watcher, r record, rel *rel1.Release) {
 	ctx, cancel := context.WithCancel(ctx)
-	d := &details{seen: map[plan.Object]run.Observation{}, mayEnd: map[plan.Object]bool{}, unwatch: cancel}
+	d := &details{seen: map[plan.Object]run.Observation{}, unready: map[plan.Object]time.Time{}, mayEnd: map[plan.Object]bool{}, unwatch: cancel}
 	var targets []status.Target
 	if rel == nil {
 		d.unread = "the record cannot be read"
@@ -150,6 +156,12 @@ func (o *Overview) observe(d *details, ob run.Observation) {
 	}
 	o.mu.Lock()
 	d.seen[ob.Object] = ob
+	switch {
+	case ob.Status == event.Ready:
+		delete(d.unready, ob.Object)
+	case d.unready[ob.Object].IsZero():
+		d.unready[ob.Object] = time.Now()
+	}
 	needPods := (ob.Status == event.InProgress || ob.Status == event.Failed) && ob.Object.Namespace != ""
 	o.mu.Unlock()
 	if needPods {
@@ -158,8 +170,14 @@ func (o *Overview) observe(d *details, ob run.Observation) {
 	signal(o.changed)
 }
 
-// health summarises the objects of a revision with a status. pods say why workloads are not ready. The caller holds the lock.
-func (d *details) health(status string, pods *podCauses) Health {
+// isWorkload reports whether an object keeps pods running.
+func isWorkload(o plan.Object) bool {
+	return o.Group == "apps" && (o.Kind == "Deployment" || o.Kind == "StatefulSet" || o.Kind == "DaemonSet")
+}
+
+// health summarises the objects of a revision with a status at the time now. pods say why workloads are not ready. The caller holds
+// the lock.
+func (d *details) health(status string, pods *podCauses, now time.Time) Health {
 	if d.unread != "" {
 		return Health{Cause: d.unread}
 	}
@@ -168,6 +186,7 @@ func (d *details) health(status string, pods *podCauses) Health {
 		object plan.Object
 		failed bool
 		cause  string
+		since  time.Time
 	}
 	var problems []problem
 	for _, object := range d.objects {
@@ -176,13 +195,15 @@ func (d *details) health(status string, pods *podCauses) Health {
 		case ob.Status == event.Ready, ob.Status == event.Gone && d.mayEnd[object]:
 			h.Ready++
 		default:
-			cause, failed := pods.cause(object)
-			failed = failed || ob.Status == event.Failed
+			cause, failed, unready := pods.cause(object)
+			since := cmp.Or(ob.Since, unready)
+			failed = failed || ob.Status == event.Failed ||
+				status == rcommon.StatusDeployed.String() && isWorkload(object) && now.Sub(cmp.Or(since, d.unready[object])) > stuckAfter
 			if ob.Status == event.Gone {
 				ob.Message = "not in the cluster"
 				failed = status == rcommon.StatusDeployed.String() // else it may not have been created
 			}
-			problems = append(problems, problem{object, failed, cmp.Or(cause, ob.Message)})
+			problems = append(problems, problem{object, failed, cmp.Or(cause, ob.Message), since})
 			if failed {
 				h.Failed++
 			}
@@ -201,6 +222,7 @@ func (d *details) health(status string, pods *podCauses) Health {
 		return 1
 	})
 	p := problems[0]
+	h.Since = p.since
 	h.Cause = d.mask.Text(p.object.Kind + "/" + p.object.Name + ": " + p.cause)
 	if more := len(problems) - 1; more > 0 {
 		h.Cause += fmt.Sprintf(" (and %d more)", more)

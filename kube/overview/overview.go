@@ -63,6 +63,9 @@ func New(c *connect.Client, namespace string) *Overview {
 // ErrStorage is the error about releases that are not stored in Secrets or ConfigMaps.
 var ErrStorage = errors.New("only releases that Helm stores in Secrets or ConfigMaps can be listed here (HELM_DRIVER)")
 
+// lookEvery is the time after which the releases are shown again though nothing has changed: something may be unready for too long.
+const lookEvery = 15 * time.Second
+
 // showDelay is how long changes are collected before they are shown.
 const showDelay = 100 * time.Millisecond
 
@@ -89,6 +92,8 @@ func (o *Overview) Follow(ctx context.Context, show func(releases []Release, lis
 		}
 	})
 	running.Go(func() { o.followObjects(ctx, bound) })
+	again := time.NewTicker(lookEvery)
+	defer again.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -97,6 +102,8 @@ func (o *Overview) Follow(ctx context.Context, show func(releases []Release, lis
 			}
 			return nil
 		case <-o.changed:
+			show(o.releases())
+		case <-again.C:
 			show(o.releases())
 		}
 		_ = parallel.Sleep(ctx, showDelay)
@@ -128,7 +135,7 @@ func (o *Overview) releases() (all []Release, listed bool, away error) {
 	for _, r := range o.latest() {
 		row := r.Release
 		if d := o.details[r.key()]; d != nil {
-			row.Details, row.Health = d.Details, d.health(row.Status, &o.pods)
+			row.Details, row.Health = d.Details, d.health(row.Status, &o.pods, time.Now())
 		}
 		all = append(all, row)
 	}

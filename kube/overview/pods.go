@@ -79,16 +79,20 @@ func (p *podCauses) put(pod *corev1.Pod, deleted bool) bool {
 	return before != cause
 }
 
-// cause returns why a workload is not ready by its worst pod, "" if that is unknown. failed means that waiting will not help.
-func (p *podCauses) cause(o plan.Object) (why string, failed bool) {
+// cause returns why a workload is not ready by its worst pod, "" if that is unknown, and since when its first pod is not. failed
+// means that waiting will not help.
+func (p *podCauses) cause(o plan.Object) (why string, failed bool, since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var worst diagnose.PodCause
 	var at time.Time
 	for _, c := range p.pods[owner{o.Namespace, o.Kind, o.Name}] {
+		if since.IsZero() || c.Since.Before(since) {
+			since = c.Since
+		}
 		if c.Severity > worst.Severity || c.Severity == worst.Severity && c.Created.After(at) {
 			worst, at = c, c.Created
 		}
 	}
-	return worst.Why, worst.Stuck
+	return worst.Why, worst.Stuck, since
 }

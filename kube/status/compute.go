@@ -43,6 +43,9 @@ func Compute(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 		r = r.firstStatus(u, rule)
 		r.Wanted = wantedPods(u)
 	}
+	if r.Status == event.InProgress || r.Status == event.Failed {
+		r.Since = notReadySince(u, now)
+	}
 	r.Object = objectName(u)
 	r.Version = ParseVersion(u.GetResourceVersion())
 	r.Message, r.Expression = CleanText(r.Message), CleanText(r.Expression)

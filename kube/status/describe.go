@@ -236,7 +236,7 @@ func joinText(what, why string) string {
 }
 
 // condition is an entry of .status.conditions.
-type condition struct{ status, reason, message, updated string }
+type condition struct{ status, reason, message, updated, changed string }
 
 func (c condition) text() string { return joinText(c.reason, c.message) }
 
@@ -248,7 +248,7 @@ func findCondition(u *unstructured.Unstructured, kind string) (condition, bool) 
 		m, _ := item.(map[string]any)
 		if m["type"] == kind {
 			text := func(key string) string { s, _ := m[key].(string); return s }
-			return condition{status: text("status"), reason: text("reason"), message: text("message"), updated: text("lastUpdateTime")}, true
+			return condition{status: text("status"), reason: text("reason"), message: text("message"), updated: text("lastUpdateTime"), changed: text("lastTransitionTime")}, true
 		}
 	}
 	return condition{}, false

@@ -88,7 +88,7 @@ func TestAbsentObjects(t *testing.T) {
 		if c.deleted {
 			rel.Info.Deleted = time.Unix(1, 0)
 		}
-		v := &View{number: c.number, revision: &revision{rel: rel, expiring: map[plan.Object]bool{job: true}, ran: map[string]event.Status{"a": c.ran}}}
+		v := &View{which: which{number: c.number}, revision: &revision{rel: rel, expiring: map[plan.Object]bool{job: true}, ran: map[string]event.Status{"a": c.ran}}}
 		g := newGroup(&plan.Group{ID: "a", Objects: []plan.Object{web, job}}, nil, nil)
 		status, message := v.absent(g, web)
 		ofJob, _ := v.absent(g, job)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
@@ -34,9 +35,9 @@ import (
 type View struct {
 	client          *connect.Client
 	name, namespace string
-	number          int // of the revision to show, 0 for the latest
-	feed            event.Feed
-	mask            *mask.Mask
+	which
+	feed event.Feed
+	mask *mask.Mask
 
 	mu       sync.Mutex
 	revision *revision
@@ -45,6 +46,12 @@ type View struct {
 	seen     chan struct{} // closed when unseen is 0
 
 	explainer explainer
+}
+
+// which says which revision to show.
+type which struct {
+	number int          // 0 for the latest
+	newest atomic.Int64 // the latest one, if number is not 0
 }
 
 // revision is a revision of the release with its objects in groups. It is immutable.
@@ -64,7 +71,7 @@ const pollInterval = 2 * time.Second
 // Prepare reads a revision of a release (0 for the latest) and puts its objects into the groups in which they were
 // deployed. If they were deployed without an order, they form one group.
 func Prepare(ctx context.Context, c *connect.Client, name, namespace string, number int) (*View, error) {
-	v := &View{client: c, name: name, namespace: namespace, number: number, feed: event.Feed{Bounded: true}, mask: &mask.Mask{}, explainer: newExplainer()}
+	v := &View{client: c, name: name, namespace: namespace, which: which{number: number}, feed: event.Feed{Bounded: true}, mask: &mask.Mask{}, explainer: newExplainer()}
 	if v.namespace == "" {
 		v.namespace = c.Namespace()
 	}
@@ -105,6 +112,7 @@ func (v *View) read(s *session.Session) (rel *rel1.Release, exists bool, err err
 	case err != nil:
 		return release.Get(s.Releases(), v.name, v.number)
 	}
+	v.newest.Store(int64(all.Last.Version))
 	rel = all.Find(v.number)
 	return rel, rel != nil, nil
 }
@@ -314,6 +322,9 @@ func resolveLate(ctx context.Context, target *cluster.Target) {
 func (v *View) announce() {
 	r := v.current()
 	info := event.Operation{Name: "watch", Release: v.name, Namespace: v.namespace, Context: v.client.ContextName(), Revision: r.rel.Version}
+	if newest := int(v.newest.Load()); newest > r.rel.Version {
+		info.Newest = newest
+	}
 	if r.rel.Chart.Metadata != nil {
 		info.Chart = r.rel.Chart.Name() + "-" + r.rel.Chart.Metadata.Version
 	}
@@ -414,8 +425,8 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 			ob.ReadyBy = ""
 		}
 	}
-	if !known || before.Status != ob.Status || before.Message != ob.Message || before.ReadyBy != ob.ReadyBy || before.Note != ob.Note {
-		v.feed.Publish(event.Event{Kind: event.KindObject, Phase: unit.Phase, Group: unit.Group, Object: &ob.Object, Status: ob.Status, Message: ob.Message, ReadyBy: ob.ReadyBy, Note: ob.Note})
+	if !known || before.Status != ob.Status || before.Message != ob.Message || before.ReadyBy != ob.ReadyBy || before.Note != ob.Note || !before.Since.Equal(ob.Since) {
+		v.feed.Publish(event.Event{Kind: event.KindObject, Phase: unit.Phase, Group: unit.Group, Object: &ob.Object, Status: ob.Status, Message: ob.Message, ReadyBy: ob.ReadyBy, Note: ob.Note, Since: ob.Since})
 	}
 	if st != g.status || message != g.message {
 		publish(st, message)
@@ -447,6 +458,6 @@ func (v *View) explain(t target, found run.Finding) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if g := v.groups[t.Group]; g != nil && g.last[t.object].Status == event.InProgress && found.Degraded {
-		v.observeLocked(t.Unit, run.Observation{Object: t.object, Status: event.InProgress})
+		v.observeLocked(t.Unit, run.Observation{Object: t.object, Status: event.InProgress, Since: g.last[t.object].Since})
 	}
 }

@@ -38,6 +38,26 @@ func TestWatched(t *testing.T) {
 	s.shows(t, "lockstep status r")
 }
 
+// TestWatchedSince: a watch shows for how long an object has really been in progress, and no time if that is unknown. Of an earlier
+// revision, it says that the objects are those of today.
+func TestWatchedSince(t *testing.T) {
+	object := plan.Object{Group: "apps", Kind: "Deployment", Namespace: "n", Name: "api"}
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for since, want := range map[time.Time]string{start.Add(-7 * time.Minute): "in progress for 7:04", {}: "in progress: 0 of 1"} {
+		events := []event.Event{
+			{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "watch", Release: "r", Namespace: "n", Revision: 3, Newest: 5}, Message: "superseded"},
+			{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "c:g", Objects: []plan.Object{object}}}}}},
+			{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: event.Running},
+			{Kind: event.KindObject, Phase: "apply", Group: "c:g", Object: &object, Status: event.InProgress, Message: "0 of 1 ready", Since: since},
+		}
+		for i := range events {
+			events[i].Seq, events[i].Time = uint64(i+1), start.Add(time.Duration(i)*time.Second)
+		}
+		s := newScreen(t, 100, 30, events, readOnly, func(o *Options) { o.Now = func() time.Time { return start.Add(4 * time.Second) } })
+		s.shows(t, want, "objects as they are now; the latest revision is 5")
+	}
+}
+
 // TestWatchedIsGreen only if the release is deployed and all its objects are ready.
 func TestWatchedIsGreen(t *testing.T) {
 	for record, good := range map[string]bool{"deployed": true, "pending-upgrade": false, "pending-install": false, "uninstalling": false, "failed": false} {

@@ -122,6 +122,8 @@ func (h *Header) runMark() (theme.Mark, string) {
 			why = phrase.Ended("aborted", h.origin())
 		}
 		return h.Theme.Mark(string(event.RollingBack)), h.Join(h.otherCounts(h.W), why)
+	case s.Operation.Newest > 0:
+		return h.watchMark(), fmt.Sprintf("objects as they are now; the latest revision is %d", s.Operation.Newest)
 	case s.Operation.IsWatch():
 		return h.watchMark(), ""
 	}
@@ -279,8 +281,10 @@ func (h *Header) changesSince() string {
 	for _, n := range h.Graph.Nodes {
 		if n.Degraded > 0 && text == "" {
 			o := picture.Worst(n)
-			text = fmt.Sprintf("%s %s: %s (%s ago)", h.Theme.Mark(string(event.Degraded)).Glyph, h.Graph.Object(o.Object),
-				cmp.Or(o.Cause, o.Message, "not ready"), canvas.Span(h.DegradedFor(n, o)))
+			text = fmt.Sprintf("%s %s: %s", h.Theme.Mark(string(event.Degraded)).Glyph, h.Graph.Object(o.Object), cmp.Or(o.Cause, o.Message, "not ready"))
+			if ago := h.DegradedFor(n, o); ago != "" {
+				text += " (" + ago + " ago)"
+			}
 		}
 		degraded += n.Degraded
 	}

@@ -80,9 +80,9 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	switch {
 	case s.State.ReleaseRun(n.GroupState) != "":
 	case picture.Degraded(n, o):
-		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.DegradedFor(n, o))})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: phrasedFor(s.DegradedFor(n, o))})
 	case picture.Urgency(o) == 1 && !n.Status.Over():
-		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.InProgressFor(o))})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: phrasedFor(s.InProgressFor(o))})
 	}
 	if left := s.TimesOutIn(n, o); left != "" {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + left})
@@ -292,4 +292,12 @@ func (s Subject) followersLine(n *graph.Node) canvas.Line {
 		return nil
 	}
 	return canvas.Line{{Role: theme.Text, Text: head}, {Role: theme.Quiet, Text: graph.NameList(all)}}
+}
+
+// phrasedFor returns " for 12 s", "" without a time.
+func phrasedFor(span string) string {
+	if span == "" {
+		return ""
+	}
+	return " for " + span
 }

@@ -230,7 +230,7 @@ func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) (label, text strin
 	case p.State.ReleaseRun(n.GroupState) != "":
 		return word, p.JoinAfter(word, "", why)
 	case Degraded(n, o):
-		return word, p.JoinAfter(word, " "+canvas.Span(p.DegradedFor(n, o)), why, p.TimesOutIn(n, o))
+		return word, p.JoinAfter(word, space(p.DegradedFor(n, o)), why, p.TimesOutIn(n, o))
 	case o.Status == event.Failed:
 		return "", why
 	case Drifted(n, o):
@@ -242,7 +242,7 @@ func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) (label, text strin
 	}
 	spent := ""
 	if !n.Status.Over() || n.Status == event.Applied {
-		spent = " " + canvas.Span(p.InProgressFor(o))
+		spent = space(p.InProgressFor(o))
 	}
 	return word, p.JoinAfter(word, spent, why)
 }
@@ -252,27 +252,44 @@ func (p *Picture) JoinAfter(label, more string, parts ...string) string {
 	return p.Join(append([]string{label + more}, parts...)...)[len(label):]
 }
 
-// InProgressFor returns how long an object has been in progress.
-func (p *Picture) InProgressFor(o *event.ObjectState) time.Duration {
+// space puts a space before a text that is not empty.
+func space(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " " + text
+}
+
+// InProgressFor says how long an object has been in progress, "" if that is unknown.
+func (p *Picture) InProgressFor(o *event.ObjectState) string {
 	from := o.Sent
-	if o.Status == event.Deleting {
+	if o.Status == event.Deleting || p.State.Operation.IsWatch() {
 		from = o.Since
 	}
 	if from.IsZero() {
-		return 0
+		return ""
 	}
-	return p.clockNow().Sub(from)
+	return canvas.Span(p.clockNow().Sub(from))
 }
 
-// DegradedFor returns for how long an object has been degraded, or no longer ready.
-func (p *Picture) DegradedFor(n *graph.Node, o *event.ObjectState) time.Duration {
-	switch {
-	case n.Status == event.Ready:
-		return p.Now().Sub(o.Since)
-	case n.Regressed(o):
-		return p.Now().Sub(o.DegradedSince)
+// DegradedFor says for how long an object has been degraded, or no longer ready, "" if that is unknown.
+func (p *Picture) DegradedFor(n *graph.Node, o *event.ObjectState) string {
+	since, now := p.degradedSince(n, o)
+	if since.IsZero() {
+		return ""
 	}
-	return p.clockNow().Sub(o.DegradedSince)
+	return canvas.Span(now.Sub(since))
+}
+
+// degradedSince returns since when an object has been degraded, zero if that is unknown, and the time to compare that with.
+func (p *Picture) degradedSince(n *graph.Node, o *event.ObjectState) (since, now time.Time) {
+	switch {
+	case p.State.Operation.IsWatch(), n.Status == event.Ready:
+		return o.Since, p.Now()
+	case n.Regressed(o):
+		return o.DegradedSince, p.Now()
+	}
+	return o.DegradedSince, p.clockNow()
 }
 
 // TimesOutIn says when --readiness-timeout will fail an object, "" if it has no limit or the
@@ -302,11 +319,14 @@ func (p *Picture) Spent(n *graph.Node) (spent string, over bool) {
 	case n.Status.Over():
 		return "", false
 	}
-	longest := time.Duration(0)
+	longest, known := time.Duration(0), false
 	for _, o := range n.Objects {
-		if Degraded(n, o) {
-			longest = max(longest, p.DegradedFor(n, o))
+		if since, now := p.degradedSince(n, o); Degraded(n, o) && !since.IsZero() {
+			longest, known = max(longest, now.Sub(since)), true
 		}
+	}
+	if !known {
+		return "", false
 	}
 	return canvas.Span(longest), false
 }
