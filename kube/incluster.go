@@ -11,6 +11,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -115,6 +116,23 @@ func (c *Client) FollowClusterRuns(ctx context.Context, namespace string, show f
 			jobs[job.UID] = incluster.RunOf(c.Clientset, job)
 		}
 		show(slices.SortedFunc(maps.Values(jobs), incluster.Newer))
+	})
+}
+
+// FollowLocks keeps the locks of the releases in a namespace, or with "" in all namespaces, up to date until ctx is done or it is not
+// permitted. It calls changed after each change.
+func (c *Client) FollowLocks(ctx context.Context, namespace string, locks *Locks, changed func()) {
+	bound, err := c.Bind(connect.WithRetryTimeout(ctx, 0), &connect.Writes{})
+	if err != nil {
+		return
+	}
+	cluster.FollowWatch(ctx, func() (watch.Interface, error) {
+		return bound.Clientset.CoordinationV1().Leases(namespace).Watch(ctx, metav1.ListOptions{LabelSelector: lease.Selector, TimeoutSeconds: new(int64(600))})
+	}, func(e watch.Event) {
+		if l, ok := e.Object.(*coordinationv1.Lease); ok {
+			locks.Put(l, e.Type == watch.Deleted)
+			changed()
+		}
 	})
 }
 

@@ -51,6 +51,9 @@ type (
 	HookPolicy = stack.HookPolicy
 	// LockedError is the error about a release that another run has locked (R51).
 	LockedError = lease.LockedError
+	// Locks are the locks of many releases; FollowLocks fills them.
+	Locks    = lease.Locks
+	LiveLock = lease.LiveLock
 	// Watches observe the objects of operations. Operations with the same
 	// Common.Watches share one set of watches.
 	Watches = cluster.Watches

@@ -85,7 +85,7 @@ func (l *Lease) take(ctx context.Context, found State, opts Options) (State, err
 		case Unavailable:
 			return found, nil
 		case Live:
-			return found, &LockedError{l.params.Release, l.params.Namespace, found.Holder}
+			return found, &LockedError{Lock{l.params.Release, l.params.Namespace, found.Holder}}
 		}
 		sent := time.Now()
 		object, err := l.write(ctx, found.lease)
@@ -129,7 +129,7 @@ func (l *Lease) write(ctx context.Context, previous *coordinationv1.Lease) (*coo
 	if previous != nil {
 		object = previous.DeepCopy()
 	}
-	metav1.SetMetaDataLabel(&object.ObjectMeta, "app.kubernetes.io/managed-by", "lockstep")
+	metav1.SetMetaDataLabel(&object.ObjectMeta, managedBy, "lockstep")
 	metav1.SetMetaDataAnnotation(&object.ObjectMeta, holderKey, string(holder))
 	object.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity: ptr.To(l.self.identity()), LeaseDurationSeconds: ptr.To(int32(l.duration / time.Second)),

@@ -54,7 +54,7 @@ func (o Options) duration() time.Duration {
 }
 
 // Name returns the name of a release's Lease. Release names have at most 53 characters, Lease names 253.
-func Name(release string) string { return "lockstep.v1." + release }
+func Name(release string) string { return namePrefix + release }
 
 // Holder describes the run that holds a Lease. Host and RunID identify its lock file.
 type Holder struct {
@@ -89,7 +89,7 @@ func newHolder(p Params) Holder {
 
 // String describes the run: "upgrade by ann on box, process 7, since 2026-01-02 03:04:05 UTC".
 func (h Holder) String() string {
-	s := h.author().String()
+	s := h.Author().String()
 	if h.Operation != "" {
 		s = h.Operation + " by " + s
 	}
@@ -119,11 +119,11 @@ func NewAuthor(job string) Author {
 		return Author{Name: "Job " + strings.Join(parts[:min(len(parts), 2)], "/")}
 	}
 	h := newHolder(Params{})
-	return h.author()
+	return h.Author()
 }
 
-// author describes the run without its operation.
-func (h Holder) author() Author {
+// Author describes the run without its operation.
+func (h Holder) Author() Author {
 	name := cmp.Or(h.User, "an unknown holder")
 	if h.Host != "" {
 		name += " on " + h.Host
@@ -154,11 +154,14 @@ func HolderOf(l *coordinationv1.Lease) Holder {
 	return h
 }
 
-// LockedError reports that another run has locked the release.
-type LockedError struct {
+// Lock is the lock of a release, and who holds it.
+type Lock struct {
 	Release, Namespace string
 	Holder             Holder
 }
+
+// LockedError reports that another run has locked the release.
+type LockedError struct{ Lock }
 
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("release %s in namespace %s is locked by another run: %s; try again when it has finished%s",
@@ -167,18 +170,18 @@ func (e *LockedError) Error() string {
 
 // Follow returns the arguments of lockstep that attach to the holder, nil if there is nothing to attach to. here reports whether
 // they work on this machine: attach finds the user's own runs on this machine, and Jobs in the cluster.
-func (e *LockedError) Follow() (args []string, here bool) {
-	if e.Holder.Host == "" || e.Holder.Operation == "recover" { // another program, or an unknown machine
+func (l Lock) Follow() (args []string, here bool) {
+	if l.Holder.Host == "" || l.Holder.Operation == "recover" { // another program, or an unknown machine
 		return nil, false
 	}
 	self := newHolder(Params{})
-	here = e.Holder.Job != "" || e.Holder.Host == self.Host && e.Holder.User == self.User
-	args = []string{"attach", cmp.Or(e.Holder.Stack, e.Release)}
-	if e.Holder.Stack != "" && e.Holder.Job == "" { // attach finds a stack on this machine by its name alone
+	here = l.Holder.Job != "" || l.Holder.Host == self.Host && l.Holder.User == self.User
+	args = []string{"attach", cmp.Or(l.Holder.Stack, l.Release)}
+	if l.Holder.Stack != "" && l.Holder.Job == "" { // attach finds a stack on this machine by its name alone
 		return args, here
 	}
-	namespace := e.Namespace
-	if jobNamespace, _, ok := strings.Cut(e.Holder.Job, "/"); ok {
+	namespace := l.Namespace
+	if jobNamespace, _, ok := strings.Cut(l.Holder.Job, "/"); ok {
 		namespace = jobNamespace
 	}
 	return append(args, "-n", namespace), here

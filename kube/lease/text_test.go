@@ -23,7 +23,7 @@ func TestLockedErrorSaysHowToFollow(t *testing.T) {
 		"a Job":           {Holder{User: "ann", Host: "pod", Job: "ns/r-1"}, "try again when it has finished, or follow it with: " + attach},
 		"another program": {Holder{User: "controller"}, "try again when it has finished"},
 	} {
-		got := (&LockedError{"r", "ns", tt.holder}).Error()
+		got := (&LockedError{Lock{"r", "ns", tt.holder}}).Error()
 		if !strings.HasSuffix(got, tt.want) {
 			t.Errorf("%s: %s", name, got)
 		}

@@ -35,6 +35,8 @@ type Revision struct {
 	Changed time.Time
 	Details
 	Description string
+	// RollbackTo is the revision that a rollback restored, 0 if it was none.
+	RollbackTo int
 	// What says what the revision changed, compared with the one before: "values, objects: 1 added, 3 changed"; "" for nothing.
 	What string
 }
@@ -89,6 +91,7 @@ func (h *History) Revisions() (all []Revision) {
 		r := Revision{Number: rel.Version, Details: d.Details}
 		if rel.Info != nil {
 			r.Status, r.Changed, r.Description = rel.Info.Status.String(), rel.Info.LastDeployed, h.mask.Text(rel.Info.Description)
+			r.RollbackTo = release.RollbackTo(rel)
 		}
 		if i > 0 {
 			r.What = summarise(h.changes(h.releases[i-1], rel))

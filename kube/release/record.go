@@ -124,6 +124,14 @@ func ReadRecord(rel *rel1.Release) *Record {
 	return nil
 }
 
+// RollbackTo returns the revision that a rollback restored, 0 if the revision is no rollback. Helm 3 has it only in the description.
+func RollbackTo(rel *rel1.Release) (number int) {
+	if number = rel.Info.RollbackRevision; number == 0 {
+		_, _ = fmt.Sscanf(rel.Info.Description, "Rollback to %d", &number)
+	}
+	return number
+}
+
 // isRollback reports whether a revision is a rollback, also one of Helm 3.
 func isRollback(rel *rel1.Release) bool {
 	return rel.Info.RollbackRevision > 0 || strings.HasPrefix(rel.Info.Description, "Rollback ")

@@ -87,3 +87,12 @@ func TestRecordOfAnother(t *testing.T) {
 		}
 	}
 }
+
+// TestRollbackTo: Helm 4 has the revision that a rollback restored, Helm 3 only a description.
+func TestRollbackTo(t *testing.T) {
+	for want, info := range []*rel1.Info{{Description: "Upgrade complete"}, {RollbackRevision: 1, Description: "by ann"}, {Description: "Rollback to 2"}, {RollbackRevision: 3, Description: "Rollback to 3"}} {
+		if got := RollbackTo(&rel1.Release{Info: info}); got != want {
+			t.Errorf("%+v: %d, want %d", info, got, want)
+		}
+	}
+}

@@ -71,7 +71,7 @@ func OpenIfUnlocked(ctx context.Context, c *connect.Client, common Common) (*Ses
 		return nil, err
 	}
 	if s.Lease.Status == lease.Live {
-		return nil, &lease.LockedError{Release: common.Release, Namespace: common.Namespace, Holder: s.Lease.Holder}
+		return nil, &lease.LockedError{Lock: lease.Lock{Release: common.Release, Namespace: common.Namespace, Holder: s.Lease.Holder}}
 	}
 	return s, nil
 }

@@ -50,6 +50,10 @@ func TestHomeReturnsToRuns(t *testing.T) {
 		t.Errorf("exit code %d, want 2; a run of another state folder cannot be attached to:\n%s", code, elsewhere.shown())
 	}
 	home.done()
+	other := r.open()
+	other.await(0, "not controlled from here")
+	other.press(enter, "its own state folder (XDG_STATE_HOME)")
+	other.done()
 }
 
 // TestHomeKeepsRuns: d and esc in a run that home has started lead back to home. The run continues on top of home, which attaches

@@ -3,6 +3,8 @@ package home
 import (
 	"cmp"
 	"fmt"
+	"strings"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/text"
@@ -250,9 +252,17 @@ func (m *model) about(r *row) (title string, lines []canvas.Line) {
 	}
 	rel := r.release
 	mark := m.releaseMark(rel)
-	state := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + rel.Status}, {Role: theme.Text, Text: prefixed(", ", m.Join(rel.ready(), rel.Health.Cause))}}
+	state := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + rel.Status}, {Role: theme.Text, Text: prefixed(", ", m.Join(rel.ready()+m.unreadyFor(rel), rel.Health.Cause))}}
 	by := canvas.Plain(theme.Quiet, m.Join(rel.Chart, fmt.Sprintf("revision %d", rel.Revision), text.Join(" ", "changed", m.ago(rel.Changed), prefixed("by ", rel.By))))
 	return m.name(rel.Key), []canvas.Line{state, by}
+}
+
+// unreadyFor says for how long something is not ready, "" if that is unknown or less than a minute.
+func (m *model) unreadyFor(r *Release) string {
+	if since := r.Health.Since; !since.IsZero() && m.Now().Sub(since) >= time.Minute {
+		return " for " + strings.TrimSuffix(m.ago(since), " ago")
+	}
+	return ""
 }
 
 func prefixed(prefix, text string) string {
@@ -262,10 +272,13 @@ func prefixed(prefix, text string) string {
 	return prefix + text
 }
 
-// whereRuns says where the process of a run is.
+// whereRuns says where the process of a run is, "" if By says it.
 func whereRuns(r *LiveRun) string {
-	if r.Cluster != "" {
+	switch {
+	case r.Cluster != "":
 		return "in the cluster"
+	case r.Elsewhere != "":
+		return ""
 	}
 	return "on this machine"
 }
@@ -307,7 +320,12 @@ func (m *model) drawRun(y int, r row, c *columns) {
 		}
 		x := cv.Put(4, y, theme.Faint, m.Theme.Lines.Light[arms]+m.Theme.Lines.Rest+" ")
 		x = cv.Put(x, y, mark.Role, mark.Glyph+" ")
-		x = max(cv.PutFit(x, y, end-x, theme.Text, r.part.Name)+gap, 4+c.name+gap)
+		widest := 0
+		for _, p := range r.run.Parts {
+			widest = max(widest, canvas.Width(p.Name))
+		}
+		cv.PutFit(x, y, end-x, theme.Text, r.part.Name)
+		x = max(x+widest+gap, 4+c.name+gap)
 		cv.PutFit(x, y, end-x, theme.Quiet, cmp.Or(r.part.Why, mark.Word))
 		return
 	}

@@ -242,7 +242,11 @@ func (h *history) drawRevisions(in canvas.Rect) {
 		cv.PutFit(at.chart, y, chart, theme.Text, r.Chart)
 		cv.PutFit(at.age, y, age, theme.Quiet, h.ago(r.Changed))
 		cv.PutFit(at.by, y, by, theme.Quiet, r.By)
-		cv.PutFit(at.what, y, h.W-2-at.what, theme.Text, r.What)
+		what := r.What
+		if r.RollbackTo > 0 {
+			what = text.Join(": ", fmt.Sprintf("rollback to %d", r.RollbackTo), what)
+		}
+		cv.PutFit(at.what, y, h.W-2-at.what, theme.Text, what)
 	}
 	cv.ScrollBar(h.W-1, in, h.top, len(h.revisions))
 }

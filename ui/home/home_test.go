@@ -26,8 +26,9 @@ func TestCommands(t *testing.T) {
 	for _, tt := range []struct{ state, keys, want string }{
 		{"runs", "enter", "attach payments --namespace shop"},
 		{"runs", "down down enter", "attach apps"},
-		{"runs", "down down down enter", "attach apps"}, // a release of the stack
-		{"runs", "down down down down down down down enter", "watch api --namespace shop"},
+		{"runs", "down down down enter", "attach apps"},     // a release of the stack
+		{"runs", "down down down down down down enter", ""}, // controlled from elsewhere
+		{"runs", "down down down down down down down down enter", "watch api --namespace shop"},
 		{"three", "enter", "watch pg --namespace shop"},
 		{"thousand", "end enter", "watch worker --namespace shop"},
 		{"history", "p", "replay 20261120-120000-api"},

@@ -1,6 +1,7 @@
 package home
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -36,7 +37,7 @@ func (m *model) keys() []keys.Binding {
 			Do:       func() tea.Cmd { return m.open(m.request(name)) }}
 	}
 	return []keys.Binding{
-		{Keys: "enter", Hint: m.enterHint, Disabled: noRow, Do: m.enter, Pinned: true, Part: partOpen, About: "open", More: "the release, or the screen of the run"},
+		{Keys: "enter", Hint: m.enterHint, Disabled: func() string { return cmp.Or(noRow(), m.elsewhere()) }, Do: m.enter, Pinned: true, Part: partOpen, About: "open", More: "the release, or the screen of the run"},
 		{Keys: "s", Hint: keys.When("worst first", func() bool { return m.state.Sort == ByName && m.unwell() > 0 }), Do: keys.Run(m.nextSort), Part: partFind, About: "sort", More: "by health, last change, name"},
 		operation("u", "upgrade", "upgrade", true, "upgrade…", "shows the plan first"),
 		operation("r", "rollback", "roll back", true, "roll back…", "to an earlier revision; shows the plan first"),
@@ -80,6 +81,14 @@ func (m *model) enter() tea.Cmd {
 		args = append(args, "--namespace", namespace)
 	}
 	return m.run(args...)
+}
+
+// elsewhere says why the selected run cannot be attached to, "" if it can.
+func (m *model) elsewhere() string {
+	if r := m.row(); r != nil && r.run != nil {
+		return r.run.Elsewhere
+	}
+	return ""
 }
 
 func (m *model) enterHint() string {

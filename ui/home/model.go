@@ -312,9 +312,19 @@ func (m *model) setFilter(query string) {
 	}
 }
 
-// matches says how many releases match the filter.
+// matches says how many releases match the filter, and how many runs if some do.
 func (m *model) matches() string {
-	return text.Count(len(m.table.rows)-m.table.runs, "release")
+	runs := 0
+	for _, r := range m.table.rows[:m.table.runs] {
+		if r.part == nil {
+			runs++
+		}
+	}
+	found := text.Count(len(m.table.rows)-m.table.runs, "release")
+	if runs > 0 {
+		found = text.Count(runs, "run") + ", " + found
+	}
+	return found
 }
 
 func (m *model) View() tea.View {

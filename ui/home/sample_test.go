@@ -77,6 +77,8 @@ func (sampleHistory) Revisions() (all []Revision) {
 			r.Status, r.Chart, r.What, r.Run = "deployed", "api 2.3.1", "values, objects: 1 added, 2 changed", "20261120-120000-api"
 		case 13:
 			r.Status, r.By, r.What = "failed", "ann on box", "objects: 1 changed"
+		case 12:
+			r.RollbackTo = 9
 		}
 		all = append(all, r)
 	}
@@ -106,7 +108,7 @@ func releases(n int) (all []Release) {
 			r.Name = "api"
 		case 1:
 			r.Name, r.By = "worker", "ann on box"
-			r.Health = Health{Status: event.InProgress, Degraded: true, Ready: 1, Of: 2, Cause: "Deployment/worker: container main cannot start: image registry.example.com/shop/worker:0.9.0 cannot be pulled: not found"}
+			r.Health = Health{Status: event.InProgress, Degraded: true, Ready: 1, Of: 2, Since: now.Add(-7 * time.Minute), Cause: "Deployment/worker: container main cannot start: image registry.example.com/shop/worker:0.9.0 cannot be pulled: not found"}
 		case 2:
 			r.Name, r.Status = "pg", "failed"
 			r.Health = Health{Status: event.InProgress, Ready: 4, Of: 5, Cause: "StatefulSet/pg: 0 of 1 replicas ready"}
@@ -130,6 +132,7 @@ func liveRuns() []LiveRun {
 		{Key: Key{"shop", "queue"}, Operation: "install queue-3.0.0", Status: event.Paused, Why: "before the first group", By: "ops@example.com", Since: at(12), Cluster: "lockstep-queue-x7z2k"},
 		{Key: Key{"", "apps"}, Operation: "up", Status: event.Running, Why: "1 of 3 releases", By: "ci", Since: at(1), Cluster: "lockstep-apps-9s8d7", Parts: []Part{
 			{"data/pg", event.Ready, ""}, {"shop/api", event.InProgress, "3 of 7 objects ready"}, {"shop/web", event.Waiting, "waits for shop/api"}}},
+		{Key: Key{"shop", "cart"}, Operation: "upgrade", Status: event.Running, Why: "not controlled from here: attach as ann on box", Elsewhere: "attach as ann on box", By: "ann on box, process 4711", Since: at(3)},
 		{Key: Key{"shop", "search"}, Operation: "upgrade", Status: event.Waiting, Why: "its pod is not running yet", By: "ci", Since: at(0), Cluster: "lockstep-search-12abc"},
 	}
 }

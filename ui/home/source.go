@@ -62,19 +62,21 @@ type Health struct {
 	Status    event.Status
 	Degraded  bool
 	Ready, Of int
-	// Cause says what is not ready and why, "" if all is ready.
+	// Cause says what is not ready and why, "" if all is ready, and Since since when; zero if that is unknown.
 	Cause string
+	Since time.Time
 }
 
 // LiveRun is a run that has not ended.
 type LiveRun struct {
 	Key                    // of its release, or of its stack
 	Operation string       // "upgrade"
-	Status    event.Status // Running, Degraded, Paused, Held or Waiting
+	Status    event.Status // Running, Degraded, Paused, Held or Waiting; Running if only its lock is known
 	Why       string       // why it is paused or held, or how far it is, and what waiting will not make ready
 	By        string       // who started it
 	Since     time.Time
-	Cluster   string // the name of its Job, "" on this machine
+	Cluster   string // the name of its Job, "" if it is not in the cluster
+	Elsewhere string // why it cannot be attached to from here, "" if it can
 	Parts     []Part // the releases of a stack
 }
 
@@ -113,5 +115,7 @@ type Revision struct {
 	Changed time.Time
 	Record
 	What string // what it changed: "values, objects: 1 added, 3 changed"
-	Run  string // the name of the record of its run on this machine, "" if there is none
+	// RollbackTo is the revision that it restored, 0 if it is no rollback.
+	RollbackTo int
+	Run        string // the name of the record of its run on this machine, "" if there is none
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +33,9 @@ type liveRuns struct {
 	mu   sync.Mutex
 	runs map[string]*liveRun // by socket or Job
 	jobs []incluster.Run
+
+	locks  kube.Locks // of the runs here and elsewhere
+	locked int        // how many were shown
 }
 
 // liveRun is a run that home is connected to.
@@ -60,12 +64,22 @@ func (l *liveRuns) follow(ctx context.Context) {
 			l.changed()
 		})
 	})
+	running.Go(func() { l.client.FollowLocks(ctx, l.namespace, &l.locks, l.changed) })
 	for ctx.Err() == nil {
 		l.connectLocal(ctx, &running)
+		l.expire()
 		select {
 		case <-ctx.Done():
 		case <-time.After(scanEvery):
 		}
+	}
+}
+
+// expire shows the runs again once the lock of one has expired.
+func (l *liveRuns) expire() {
+	if n := len(l.locks.Live()); n != l.locked {
+		l.locked = n
+		l.changed()
 	}
 }
 
@@ -185,10 +199,64 @@ func (l *liveRuns) rows() (rows []home.LiveRun) {
 				Status: event.Waiting, Why: "its pod is not running yet", By: job.By, Since: job.Started, Cluster: job.Name})
 		}
 	}
+	for _, lock := range l.locks.Live() {
+		if !l.shows(lock) {
+			rows = append(rows, lockedRow(lock))
+		}
+	}
 	slices.SortFunc(rows, func(a, b home.LiveRun) int {
 		return cmp.Or(l.elsewhere(a)-l.elsewhere(b), urgency(b)-urgency(a), b.Since.Compare(a.Since), cmp.Compare(a.Name, b.Name))
 	})
 	return rows
+}
+
+// shows reports whether the run that holds a lock has a row of its own, had one until it ended, or has one soon. The caller holds
+// the lock.
+func (l *liveRuns) shows(lock kube.LiveLock) bool {
+	for _, job := range l.jobs {
+		if strings.HasPrefix(lock.Holder.Job, job.Namespace+"/"+job.Name+"/") {
+			return true
+		}
+	}
+	for _, r := range l.runs {
+		of := home.Key{Namespace: lock.Namespace, Name: lock.Release}
+		if lock.Holder.Stack != "" {
+			of = home.Key{Namespace: r.row.Namespace, Name: lock.Holder.Stack}
+		}
+		if lock.Holder.Job == "" && r.row.Cluster == "" && r.row.Key == of {
+			return true
+		}
+	}
+	return false
+}
+
+// lockedRow returns the row of a run that home is not connected to. Only the lock of its release is known.
+func lockedRow(lock kube.LiveLock) home.LiveRun {
+	h := lock.Holder
+	row := home.LiveRun{Key: home.Key{Namespace: lock.Namespace, Name: lock.Release}, Operation: text.Join(" of stack ", h.Operation, h.Stack), Status: event.Running,
+		By: h.Author().String(), Since: h.Since}
+	args, here := lock.Follow()
+	namespace, rest, inCluster := strings.Cut(h.Job, "/")
+	switch {
+	case inCluster && args != nil: // in a namespace that is not shown
+		row.Namespace, row.Name = namespace, args[1]
+		row.Cluster, _, _ = strings.Cut(rest, "/")
+	case args == nil && h.Host == "":
+		row.Elsewhere = "another program holds the lock of the release"
+	case args == nil:
+		row.Elsewhere = "a recovery cannot be attached to"
+	case here:
+		row.Elsewhere = "attach with its own state folder (XDG_STATE_HOME)"
+	default:
+		row.Elsewhere = fmt.Sprintf("attach as %s on %s", h.User, h.Host)
+	}
+	if row.Elsewhere != "" {
+		row.Why = "not controlled from here: " + row.Elsewhere
+	}
+	if !lock.Renewed {
+		row.Why = "checking whether it is still running"
+	}
+	return row
 }
 
 // elsewhere is 1 for a run in another namespace than the one that is shown.

@@ -2,11 +2,14 @@ package home
 
 import (
 	"os"
+	"os/user"
 	"strings"
 	"testing"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/kube"
+	"lockstep/kube/incluster"
 	"lockstep/ui/home"
 )
 
@@ -89,4 +92,54 @@ func TestRunsElsewhereAreLast(t *testing.T) {
 			t.Errorf("in namespace %q: %v, want %s", namespace, got, want)
 		}
 	}
+}
+
+// TestLockedRuns: a run that home is not connected to has a row by its lock, with the reason why it cannot be attached to; one that
+// home is connected to has no second row.
+func TestLockedRuns(t *testing.T) {
+	host, _ := os.Hostname()
+	lock := func(release string, change func(*kube.LiveLock)) kube.LiveLock {
+		l := kube.LiveLock{Renewed: true}
+		l.Release, l.Namespace, l.Holder.User, l.Holder.Host, l.Holder.Operation, l.Holder.Process = release, "shop", "ann", "box", "upgrade", 7
+		if change != nil {
+			change(&l)
+		}
+		return l
+	}
+	l := &liveRuns{namespace: "shop", jobs: []incluster.Run{{Namespace: "shop", Name: "job"}}, runs: map[string]*liveRun{
+		"1": {row: home.LiveRun{Key: home.Key{Namespace: "shop", Name: "here"}}, ended: true}, "2": {row: home.LiveRun{Key: home.Key{Name: "apps"}}}}}
+	for _, c := range []struct {
+		kube.LiveLock
+		shown      bool
+		why, where string
+	}{
+		{lock("here", nil), true, "", ""},
+		{lock("api", func(l *kube.LiveLock) { l.Holder.Stack = "apps" }), true, "", ""},
+		{lock("api", func(l *kube.LiveLock) { l.Holder.Job = "shop/job/1" }), true, "", ""},
+		{lock("api", nil), false, "attach as ann on box", ""},
+		{lock("api", func(l *kube.LiveLock) { l.Holder.User, l.Holder.Host = me(), host }), false, "attach with its own state folder (XDG_STATE_HOME)", ""},
+		{lock("api", func(l *kube.LiveLock) { l.Holder.Host = "" }), false, "another program holds the lock of the release", ""},
+		{lock("api", func(l *kube.LiveLock) { l.Holder.Job = "ci/other/1" }), false, "", "ci/api in other"},
+		{lock("api", func(l *kube.LiveLock) { l.Holder.Operation = "recover" }), false, "a recovery cannot be attached to", ""},
+	} {
+		if got := l.shows(c.LiveLock); got != c.shown {
+			t.Errorf("%s of %+v has a row: %t", c.Release, c.Holder, got)
+		}
+		row := lockedRow(c.LiveLock)
+		if !c.shown && (row.Elsewhere != c.why || c.why != "" && row.Why != "not controlled from here: "+c.why || c.where != "" && row.Namespace+"/"+row.Name+" in "+row.Cluster != c.where) {
+			t.Errorf("%+v: %+v", c.Holder, row)
+		}
+	}
+	if row := lockedRow(kube.LiveLock{Lock: lock("api", nil).Lock}); row.Why != "checking whether it is still running" {
+		t.Errorf("a lock that was not renewed yet: %s", row.Why)
+	}
+}
+
+// me returns the user who holds the locks of this process.
+func me() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.Username
 }

@@ -102,7 +102,7 @@ func (s *source) askRights(namespace string) {
 func releaseRow(r kube.ReleaseRow) home.Release {
 	row := home.Release{Key: home.Key(r.Key), Revision: r.Revision, Status: r.Status, Changed: r.Changed,
 		Record: record(r.Details)}
-	row.Health = home.Health{Degraded: r.Health.Failed > 0, Ready: r.Health.Ready, Of: r.Health.Of, Cause: r.Health.Cause}
+	row.Health = home.Health{Degraded: r.Health.Failed > 0, Ready: r.Health.Ready, Of: r.Health.Of, Cause: r.Health.Cause, Since: r.Health.Since}
 	switch {
 	case r.Health.Cause != "":
 		row.Health.Status = event.InProgress
@@ -155,7 +155,7 @@ func (h *history) Revisions() (all []home.Revision) {
 		records = report.RecordedRuns(dir)
 	}
 	for _, r := range h.ReleaseHistory.Revisions() {
-		row := home.Revision{Number: r.Number, Status: r.Status, Changed: r.Changed, Record: record(r.Details), What: r.What}
+		row := home.Revision{Number: r.Number, Status: r.Status, Changed: r.Changed, Record: record(r.Details), What: r.What, RollbackTo: r.RollbackTo}
 		i := slices.IndexFunc(records, func(run report.Run) bool {
 			return run.Release == h.of.Name && run.Namespace == h.of.Namespace && run.Revision == r.Number && run.Context == h.context
 		})
