@@ -15,11 +15,11 @@ import (
 // MinNamedCell is the minimum width of a cell with a name.
 const MinNamedCell = 12
 
-// AddCell places a group at a row of the board. If the group is selected or needs attention, its
-// contents take up to free rows below; AddCell returns how many.
+// AddCell places a group at a row of the board. If the group has failed or is degraded, its contents take up to free rows below;
+// AddCell returns how many. Other groups keep their height, so that the picture keeps its shape.
 func (l *Layout) AddCell(n *graph.Node, at canvas.Rect, free int) int {
 	c := Card{Node: n, Rect: at, flat: true}
-	if free > 0 && at.W >= MinNamedCell && (l.IsSelected(n) || picture.Active(n) || n.Degraded > 0 || n.Status == event.Failed) {
+	if free > 0 && at.W >= MinNamedCell && picture.InTrouble(n) {
 		c.rows = l.contents(n, free)
 		c.Rect.H += len(c.rows)
 	}

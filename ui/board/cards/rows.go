@@ -110,6 +110,10 @@ func (l *Layout) contents(n *graph.Node, limit int) []row {
 	if limit == 1 && len(rows) == 0 && !l.IsRelease() && !slices.ContainsFunc(objects, func(o *event.ObjectState) bool { return objectRank(n, o) < 4 }) {
 		return []row{{kind: namesRow}}
 	}
+	if limit == 1 && len(rows) == 0 { // the border has the counts
+		worst := slices.MinFunc(objects, func(a, b *event.ObjectState) int { return objectRank(n, a) - objectRank(n, b) })
+		return []row{{kind: objectRow, o: worst}}
+	}
 	return l.worstRows(rows, n, objects, limit)
 }
 

@@ -98,7 +98,7 @@ func (b *Board) grid(groups []int, cell int) (grid, bool) {
 	return g, false
 }
 
-// placeGrid places the groups. Free rows of a column show objects that are not ready.
+// placeGrid places the groups. Free rows of a column show why a group is not ready, and waiting will not help.
 func (b *Board) placeGrid(g grid, cols []int) {
 	b.ShowsAll, b.LinesOnly = true, true
 	at, top, end := 0, 0, 0 // the column in the band, the band's first row and its end
