@@ -5,7 +5,6 @@
 package event
 
 import (
-	"strings"
 	"time"
 
 	"lockstep/engine/plan"
@@ -304,12 +303,6 @@ const NotCreated = "not created"
 // object that is no longer ready.
 const UnreadyAgain = "no longer ready"
 
-// RollbackPrefix is the prefix of phase names in a rollback that is part of another operation.
-const RollbackPrefix = "rollback/"
-
-// IsRollback reports whether a phase belongs to such a rollback.
-func IsRollback(phase string) bool { return strings.HasPrefix(phase, RollbackPrefix) }
-
 // Operation describes an operation: the command, the release, the chart, the timeouts.
 type Operation struct {
 	// Name is install, upgrade, rollback, uninstall, test or watch, or up or down for a
@@ -382,103 +375,8 @@ func (o Operation) UndoneBy() string {
 // IsWatch reports whether the operation only watches a release. Its events do not say how long groups took.
 func (o Operation) IsWatch() bool { return o.Name == "watch" }
 
-// PhaseKind is the kind of a phase.
-type PhaseKind string
-
-const (
-	PhaseNamespace PhaseKind = "namespace" // the namespace of --create-namespace
-	PhaseCRDs      PhaseKind = "crds"      // the content of crds/
-	PhaseHooks     PhaseKind = "hooks"     // hooks of one event, one after the other
-	PhaseApply     PhaseKind = "apply"     // the groups of the plan
-	PhaseRemove    PhaseKind = "remove"    // groups being removed, in reverse
-)
-
-// Phase is a part of an operation. Phases run one after the other; the groups of a phase
-// run in the order that their After fields define.
-type Phase struct {
-	// Name is unique within the operation: "crds", "pre-install", "apply", "remove", and
-	// during a rollback "rollback/remove" and so on.
-	Name   string        `json:"name"`
-	Kind   PhaseKind     `json:"kind"`
-	Groups []*plan.Group `json:"groups"`
-	// Usual is how long each group took, by id, in the last deployed revision that changed it,
-	// in nanoseconds. Groups without such a revision are missing.
-	Usual map[string]time.Duration `json:"usual,omitempty"`
-}
-
-// CommandName names a command (R40 to R46).
-type CommandName string
-
-const (
-	Pause    CommandName = "pause"    // start no further unit
-	Resume   CommandName = "resume"   // resume after a pause; refused during a hold (R44)
-	Step     CommandName = "step"     // start exactly one unit: Group, or the next in plan order (R41)
-	RunTo    CommandName = "run-to"   // resume until a unit could start, and pause before it (R42)
-	Break    CommandName = "break"    // set or delete a breakpoint on a unit (R42)
-	Disable  CommandName = "disable"  // disable or enable a breakpoint (R42)
-	Accept   CommandName = "accept"   // re-check failed groups without applying them (R44)
-	Retry    CommandName = "retry"    // apply failed groups again and wait again (R44)
-	Approve  CommandName = "approve"  // approve what a unit, or each that pauses the run, waits for (R42a)
-	GiveUp   CommandName = "give-up"  // leave failed groups failed, finish running work (R44, R26)
-	Edit     CommandName = "edit"     // while paused or held, replace the revision with an edited one (R46)
-	Abort    CommandName = "abort"    // start nothing more, keep existing objects
-	Rollback CommandName = "rollback" // abort, then roll back
-	Stop     CommandName = "stop"     // abort, and cancel the requests in flight
-)
-
-// Unit identifies the namespace, crds/, a hook, a group, or the removal of a group (R40). A
-// group is a separate unit in each of its phases.
-type Unit struct{ Phase, Group string }
-
 // Unit returns the unit that the event is about.
 func (e Event) Unit() Unit { return Unit{e.Phase, e.Group} }
-
-// Unit returns the unit that the command is about.
-func (c Command) Unit() Unit { return Unit{c.Phase, c.Group} }
-
-// EditID is the number of an edit within a run, from 1.
-type EditID int
-
-// AnotherTerminal is Command.By of a command from another process of the same user on this machine.
-const AnotherTerminal = "another terminal"
-
-// InternalID is the ID of commands that a stack sends to itself or its releases, because of a command that is accepted or of
-// a state of a release. They are not refused if they cannot be kept, and their answers are not shown.
-const InternalID = "internal"
-
-// Command is a command to a run. The engine executes it and answers with an event.
-type Command struct {
-	Name CommandName `json:"command"`
-	// Scope is the release of a stack that the command is about, as in Event.
-	Scope string `json:"scope,omitempty"`
-	// Phase and Group name the unit. Accept, Retry and GiveUp without a group apply to all
-	// failed groups; a group without a phase means the first matching unit with that id.
-	Phase string `json:"phase,omitempty"`
-	Group string `json:"group,omitempty"`
-	// Via is Origin.Via, Reason is Origin.Why.
-	Via    string `json:"via,omitempty"`
-	Reason string `json:"reason,omitempty"`
-	// KnowsRollback makes an Abort, Rollback or Stop end a running rollback. Without it, the
-	// first such command is refused, and only the next one ends the rollback (R43).
-	KnowsRollback bool `json:"told,omitempty"`
-	// PastNoReturn is the reason of the point of no return that a Rollback goes back past (R33a). OrKeep makes a Rollback that
-	// lacks it an Abort, instead of a refusal: nobody waits for an answer.
-	PastNoReturn string `json:"pastNoReturn,omitempty"`
-	OrKeep       bool   `json:"orKeep,omitempty"`
-	// Proven is the approval that an Approve was read for where Operation.Approvals says, nil for all that the unit waits for.
-	Proven *plan.Approval `json:"-"`
-	// By is copied to Event.By.
-	By string `json:"-"`
-	// ID is copied to Event.Answers.
-	ID string `json:"id,omitempty"`
-	// Values is YAML that an Edit from another process merges into the values of the run.
-	Values string `json:"values,omitempty"`
-	// Edit is the edit that the run's process has prepared, or 0. The operation reads it from
-	// the EndingCommand of the engine.
-	Edit EditID `json:"-"`
-	// Accepted, if set, is called once the command is accepted and kept (S13). It must not wait for the engine.
-	Accepted func() `json:"-"`
-}
 
 // WarningEvent returns the event for a warning.
 func WarningEvent(w plan.Warning) Event {

@@ -5,9 +5,44 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"time"
 
 	"lockstep/engine/plan"
 )
+
+// PhaseKind is the kind of a phase.
+type PhaseKind string
+
+const (
+	PhaseNamespace PhaseKind = "namespace" // the namespace of --create-namespace
+	PhaseCRDs      PhaseKind = "crds"      // the content of crds/
+	PhaseHooks     PhaseKind = "hooks"     // hooks of one event, one after the other
+	PhaseApply     PhaseKind = "apply"     // the groups of the plan
+	PhaseRemove    PhaseKind = "remove"    // groups being removed, in reverse
+)
+
+// Phase is a part of an operation. Phases run one after the other; the groups of a phase
+// run in the order that their After fields define.
+type Phase struct {
+	// Name is unique within the operation: "crds", "pre-install", "apply", "remove", and
+	// during a rollback "rollback/remove" and so on.
+	Name   string        `json:"name"`
+	Kind   PhaseKind     `json:"kind"`
+	Groups []*plan.Group `json:"groups"`
+	// Usual is how long each group took, by id, in the last deployed revision that changed it,
+	// in nanoseconds. Groups without such a revision are missing.
+	Usual map[string]time.Duration `json:"usual,omitempty"`
+}
+
+// Unit identifies the namespace, crds/, a hook, a group, or the removal of a group (R40). A
+// group is a separate unit in each of its phases.
+type Unit struct{ Phase, Group string }
+
+// RollbackPrefix is the prefix of phase names in a rollback that is part of another operation.
+const RollbackPrefix = "rollback/"
+
+// IsRollback reports whether a phase belongs to such a rollback.
+func IsRollback(phase string) bool { return strings.HasPrefix(phase, RollbackPrefix) }
 
 // PlannedGroup is a group with its phase.
 type PlannedGroup struct {

@@ -74,26 +74,31 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 }
 
 func TestEveryKindAndStatusIsDocumented(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../../engine/event/event.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string][]string{} // by type, or the last type named
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok || spec.Type == nil || len(spec.Values) == 0 {
+	values := map[string][]string{} // by type
+	for _, name := range []string{"event.go", "command.go", "phases.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), "../../engine/event/"+name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || spec.Type == nil || len(spec.Values) == 0 {
+				return true
+			}
+			if lit, ok := spec.Values[0].(*ast.BasicLit); ok {
+				s, _ := strconv.Unquote(lit.Value)
+				typ := spec.Type.(*ast.Ident).Name
+				values[typ] = append(values[typ], s)
+			}
 			return true
-		}
-		if lit, ok := spec.Values[0].(*ast.BasicLit); ok {
-			s, _ := strconv.Unquote(lit.Value)
-			typ := spec.Type.(*ast.Ident).Name
-			values[typ] = append(values[typ], s)
-		}
-		return true
-	})
+		})
+	}
 	same(t, "kinds", documented("Kinds"), values["Kind"])
 	same(t, "statuses", documented("Statuses"), values["Status"])
 	for _, typ := range []string{"Change", "CommandName", "PhaseKind"} {
+		if len(values[typ]) == 0 {
+			t.Errorf("no values of %s", typ)
+		}
 		for _, v := range values[typ] {
 			if !strings.Contains(EventsDoc, "`"+v+"`") {
 				t.Errorf("%s %s is not documented", typ, v)
