@@ -34,6 +34,7 @@ func newMachine(t *testing.T) *machine {
 		t.Fatal(err)
 	}
 	m := &machine{t: t, program: filepath.Join(t.TempDir(), "lockstep"), env: []string{"KUBECONFIG=" + testcluster.Get(t).Kubeconfig, "XDG_STATE_HOME=" + t.TempDir()}}
+	m.env = append(m.env, observerEnv+"="+testcluster.Get(t).Kubeconfig)
 	if err := os.Symlink(self, m.program); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -25,8 +26,9 @@ const data = "../../testdata"
 
 func TestMain(m *testing.M) {
 	program := func() {
+		began := time.Now()
 		os.Args = withoutSettling(os.Args)
-		os.Exit(Main())
+		os.Exit(observed(began, Main()))
 	}
 	testscript.Main(sharedCluster{m}, map[string]func(){"lockstep": program, kubectlPlugin: program, kubectlCompletion: program})
 }

@@ -39,6 +39,7 @@ func TestClusterScripts(t *testing.T) {
 			Setup: func(e *testscript.Env) error {
 				e.Setenv("CHARTS", chartsDir)
 				e.Setenv("KUBECONFIG", cluster.Kubeconfig)
+				e.Setenv(observerEnv, cluster.Kubeconfig)
 				e.Setenv(throwaway.BinaryEnv, sandboxProgram)
 				e.Setenv("HELM", testcluster.Helm(t))
 				e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
