@@ -504,7 +504,9 @@ func TestRollbackAfterAFailure(t *testing.T) {
 	for i := range stack {
 		stack[i].Values = map[string]any{"image": "example/no-such-image:1", "data": "two"}
 	}
-	s, err := b.prepare(false, func(o *kube.StackOptions) { o.File.Releases[0].Timeout = 8 * time.Second }, stack...)
+	s, err := b.prepare(false, func(o *kube.StackOptions) {
+		o.File.Releases[0].Timeout, o.Common.ReadinessTimeout = 20*time.Second, 50*time.Second
+	}, stack...)
 	state, _ := b.run(s, err, func(e event.Event) {
 		if e.Kind == event.KindGroup && e.Scope == "" && e.Status == event.Failed {
 			s.Command(event.Command{Name: event.Rollback})
