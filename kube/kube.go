@@ -183,14 +183,9 @@ func (c *Client) Recover(ctx context.Context, common Common) (*Recovery, error) 
 	return operation.Recover(ctx, c.Client, common)
 }
 
-// Drift compares releases with the cluster (S18). A release that cannot be compared has an Error.
+// Drift compares releases with the cluster (S18), nil for all that are not uninstalled. A release that cannot be compared has an Error.
 func (c *Client) Drift(ctx context.Context, releases []ReleaseKey) ([]inspect.Drift, error) {
 	return drift.Find(ctx, c.Client, releases)
-}
-
-// DriftOfAll is like Drift for all releases of a namespace, "" for all namespaces, except those that are uninstalled.
-func (c *Client) DriftOfAll(ctx context.Context, namespace string) ([]inspect.Drift, error) {
-	return drift.FindAll(ctx, c.Client, namespace)
 }
 
 // DeletionOf says that a namespace is being deleted and why it still exists, "" if it is not or if the user may not read it.

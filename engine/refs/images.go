@@ -42,15 +42,12 @@ func Images(object plan.Object, fields map[string]any) (images []Image) {
 		add(v.At("image", "reference"), v.At("name").Text())
 	}
 	for _, c := range containers {
-		before := len(images)
+		by := c.At("name").Text()
 		for _, text := range slices.Concat(c.At("command").Each(), c.At("args").Each()) {
-			images = guess(text, images)
+			images = guess(text, by, images)
 		}
 		for _, e := range c.At("env").Each() {
-			images = guess(e.At("value"), images)
-		}
-		for n := range images[before:] {
-			images[before+n].By = c.At("name").Text()
+			images = guess(e.At("value"), by, images)
 		}
 	}
 	return images
@@ -65,14 +62,14 @@ func isCustom(o plan.Object) bool {
 var likeImage = regexp.MustCompile(`^([a-z0-9][a-z0-9.-]*(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[a-f0-9]{64})?$`)
 
 // guess adds the image that a text consists of, or an argument such as --image=example/app:1.0.
-func guess(text Field, images []Image) []Image {
+func guess(text Field, by string, images []Image) []Image {
 	s := text.Text()
 	if _, value, isFlag := strings.Cut(s, "="); isFlag {
 		s = value
 	}
 	slash := strings.LastIndex(s, "/")
 	if slash > 0 && strings.ContainsAny(s[slash:], ":@") && likeImage.MatchString(s) {
-		images = append(images, Image{Name: s, Path: text.Path, Guess: true})
+		images = append(images, Image{Name: s, Path: text.Path, By: by, Guess: true})
 	}
 	return images
 }
@@ -82,7 +79,7 @@ func guess(text Field, images []Image) []Image {
 func guessImages(at Field, images []Image) []Image {
 	switch value := at.Value.(type) {
 	case string:
-		return guess(at, images)
+		return guess(at, "", images)
 	case []any:
 		for _, item := range at.Each() {
 			images = guessImages(item, images)

@@ -26,13 +26,7 @@ import (
 // Release is a release that was compared with the cluster.
 type Release struct {
 	inspect.Drift
-	found map[plan.Object]differences
-}
-
-// differences are those of an object. Kept ones do not count.
-type differences struct {
-	counted, kept []manifest.Difference
-	live          *unstructured.Unstructured
+	found map[plan.Object]target // with differences that count
 }
 
 // Keep gives an object to send the values that the cluster has in the fields whose differences do not count.
@@ -72,6 +66,8 @@ type target struct {
 	ignored []string // JSON pointers
 	live    *unstructured.Unstructured
 	err     error // why it is unknown; also that there is none
+	// counted are the fields that differ, and kept those whose differences do not count.
+	counted, kept []manifest.Difference
 }
 
 // Compare compares deployed revisions with the cluster: their objects, or those of them that are chosen, nil for all. It reads each
@@ -83,7 +79,7 @@ func Compare(ctx context.Context, c *connect.Client, secrets *mask.Mask, release
 	for n, rel := range releases {
 		out[n] = &Release{
 			Drift: inspect.Drift{Release: rel.Name, Namespace: rel.Namespace, Revision: rel.Version, Objects: []inspect.DriftedObject{}},
-			found: map[plan.Object]differences{},
+			found: map[plan.Object]target{},
 		}
 		found, err := targetsOf(c, out[n], rel)
 		if err != nil {
@@ -176,22 +172,21 @@ func (r *reader) fields(t *target, secrets *mask.Mask) (fields []inspect.Drifted
 		return nil
 	}
 	recorded := manifest.AsStored(sent)
-	var counted, kept []manifest.Difference
 	for _, d := range manifest.Differences(recorded, t.live) {
 		if plan.InPointer(d.Pointer(), t.ignored) || d.Pointer() == "/spec/replicas" && r.isScaled(t) {
-			kept = append(kept, d)
+			t.kept = append(t.kept, d)
 		} else {
-			counted = append(counted, d)
+			t.counted = append(t.counted, d)
 		}
 	}
-	if len(counted) == 0 {
+	if len(t.counted) == 0 {
 		return nil
 	}
-	t.release.found[t.object] = differences{counted, kept, t.live}
+	t.release.found[t.object] = *t
 	secrets.AddObject(t.live.Object)
 	shown := t.live.DeepCopy()
 	mask.Object(shown.Object, recorded.Object)
-	for _, d := range counted {
+	for _, d := range t.counted {
 		f := inspect.DriftedField{Drift: d.Drift, Subresource: d.Subresource, From: hidden(d.Recorded(recorded.Object), secrets), To: hidden(d.Live(shown.Object), secrets)}
 		f.Field, f.Pointer = secrets.Text(d.Field), secrets.Text(d.Pointer())
 		fields = append(fields, f)

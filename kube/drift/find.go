@@ -20,43 +20,9 @@ import (
 	"lockstep/kube/session"
 )
 
-// Find compares releases with the cluster, in the order of the keys. A release that cannot be compared, because it does not
-// exist or its latest revision is not deployed, has an Error.
+// Find compares releases with the cluster, in the order of the keys; nil stands for all that are not uninstalled. A release that cannot
+// be compared, because it does not exist or its latest revision is not deployed, has an Error.
 func Find(ctx context.Context, c *connect.Client, keys []overview.Key) ([]inspect.Drift, error) {
-	byNamespace := map[string][]overview.Key{}
-	for _, k := range keys {
-		byNamespace[k.Namespace] = append(byNamespace[k.Namespace], k)
-	}
-	return find(ctx, c, func(f *finder) ([]overview.Key, error) {
-		for namespace, wanted := range byNamespace {
-			if err := f.read(namespace, wanted); err != nil {
-				return nil, err
-			}
-		}
-		return keys, nil
-	})
-}
-
-// FindAll is like Find for the releases of a namespace, "" for all. It omits those that are uninstalled.
-func FindAll(ctx context.Context, c *connect.Client, namespace string) ([]inspect.Drift, error) {
-	return find(ctx, c, func(f *finder) ([]overview.Key, error) {
-		err := f.list(namespace)
-		maps.DeleteFunc(f.latest, func(_ overview.Key, rel *rel1.Release) bool { return rel.Info.Status == rcommon.StatusUninstalled })
-		return slices.SortedFunc(maps.Keys(f.latest), func(a, b overview.Key) int {
-			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-		}), err
-	})
-}
-
-// finder reads records.
-type finder struct {
-	client *connect.Client
-	mask   *mask.Mask
-	latest map[overview.Key]*rel1.Release
-}
-
-// find compares the releases that readRecords returns once it has read them.
-func find(ctx context.Context, c *connect.Client, readRecords func(*finder) ([]overview.Key, error)) ([]inspect.Drift, error) {
 	ctx = connect.WithRetryTimeout(ctx, session.CheckRetryTimeout)
 	bound, err := c.Bind(ctx, &connect.Writes{})
 	if err != nil {
@@ -66,7 +32,11 @@ func find(ctx context.Context, c *connect.Client, readRecords func(*finder) ([]o
 		return nil, err
 	}
 	f := &finder{client: bound, mask: &mask.Mask{}, latest: map[overview.Key]*rel1.Release{}}
-	keys, err := readRecords(f)
+	if keys == nil {
+		keys, err = f.readAll()
+	} else {
+		err = f.read(keys)
+	}
 	if err != nil {
 		return nil, f.mask.Error(err)
 	}
@@ -109,23 +79,54 @@ func explainDeletions(ctx context.Context, c *connect.Client, results []inspect.
 	}
 }
 
-// read reads the latest revisions of releases in a namespace. All revisions are read, because the mask must know their secrets.
-func (f *finder) read(namespace string, wanted []overview.Key) error {
-	if len(wanted) > 1 {
-		return f.list(namespace)
+// finder reads the latest revisions of releases. All revisions are read, because the mask must know their secrets.
+type finder struct {
+	client *connect.Client
+	mask   *mask.Mask
+	latest map[overview.Key]*rel1.Release
+}
+
+// read reads releases.
+func (f *finder) read(keys []overview.Key) (err error) {
+	byNamespace := map[string][]overview.Key{}
+	for _, k := range keys {
+		byNamespace[k.Namespace] = append(byNamespace[k.Namespace], k)
 	}
-	records, err := f.records(namespace)
+	for namespace, wanted := range byNamespace {
+		if len(wanted) > 1 {
+			err = f.list(namespace)
+		} else {
+			err = f.readOne(wanted[0])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *finder) readOne(k overview.Key) error {
+	records, err := f.records(k.Namespace)
 	if err != nil {
 		return err
 	}
-	all, found, err := release.Read(records, wanted[0].Name)
+	all, found, err := release.Read(records, k.Name)
 	if err != nil {
-		return fmt.Errorf("read release %s in namespace %s: %w", wanted[0].Name, namespace, preflight.ExplainDenied(f.client, err))
+		return fmt.Errorf("read release %s in namespace %s: %w", k.Name, k.Namespace, preflight.ExplainDenied(f.client, err))
 	}
 	if found {
-		f.latest[wanted[0]] = all.Last
+		f.latest[k] = all.Last
 	}
 	return nil
+}
+
+// readAll reads all releases, and returns the keys of those that are not uninstalled.
+func (f *finder) readAll() ([]overview.Key, error) {
+	err := f.list("")
+	maps.DeleteFunc(f.latest, func(_ overview.Key, rel *rel1.Release) bool { return rel.Info.Status == rcommon.StatusUninstalled })
+	return slices.SortedFunc(maps.Keys(f.latest), func(a, b overview.Key) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	}), err
 }
 
 // records returns the records of a namespace, "" for all, whose secrets the mask learns.

@@ -93,8 +93,6 @@ func (r *reader) list(k collection, selector string, wanted []*target) (missing 
 	return missing, nil
 }
 
-var scalers = schema.GroupVersionResource{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"}
-
 // isScaled reports whether an autoscaler in the cluster sets the replicas of a workload. It lists those of a namespace once. If
 // that is not permitted, no workload counts as scaled.
 func (r *reader) isScaled(t *target) bool {
@@ -102,7 +100,7 @@ func (r *reader) isScaled(t *target) bool {
 	if r.scalers[namespace] == nil {
 		scaled := map[plan.Object]bool{}
 		r.scalers[namespace] = scaled
-		list, err := r.client.Dynamic.Resource(scalers).Namespace(namespace).List(r.ctx, metav1.ListOptions{})
+		list, err := r.client.Clientset.AutoscalingV2().HorizontalPodAutoscalers(namespace).List(r.ctx, metav1.ListOptions{})
 		if err != nil {
 			if !apierrors.IsNotFound(err) {
 				t.release.Warnings = append(t.release.Warnings, plan.Warning{Rule: "S18", Message: "the autoscalers of namespace " + namespace +
@@ -111,9 +109,9 @@ func (r *reader) isScaled(t *target) bool {
 			return false
 		}
 		for _, a := range list.Items {
-			ref, _, _ := unstructured.NestedStringMap(a.Object, "spec", "scaleTargetRef")
-			gv, _ := schema.ParseGroupVersion(ref["apiVersion"])
-			scaled[plan.Object{Group: gv.Group, Kind: ref["kind"], Namespace: namespace, Name: ref["name"]}] = true
+			ref := a.Spec.ScaleTargetRef
+			gv, _ := schema.ParseGroupVersion(ref.APIVersion)
+			scaled[plan.Object{Group: gv.Group, Kind: ref.Kind, Namespace: namespace, Name: ref.Name}] = true
 		}
 	}
 	return r.scalers[namespace][t.object]

@@ -164,25 +164,23 @@ func ask(ctx context.Context, ref name.Reference, login authn.Authenticator, pla
 
 // lacking says which platforms an index does not name, or names although the registry does not have their manifests.
 func lacking(ctx context.Context, registry *remote.Puller, repo name.Repository, manifests []v1.Descriptor, platforms []string) (why string, err error) {
-	var named []string
+	named := map[string][]v1.Descriptor{}
 	for _, m := range manifests {
 		if m.Platform != nil && m.Platform.OS != "unknown" { // an attestation
-			named = append(named, m.Platform.OS+"/"+m.Platform.Architecture)
+			platform := m.Platform.OS + "/" + m.Platform.Architecture
+			named[platform] = append(named[platform], m)
 		}
 	}
 	for _, needed := range platforms {
-		if !slices.Contains(named, needed) {
-			return fmt.Sprintf("has no %s, which nodes of the cluster need (it has %s)", needed, strings.Join(slices.Compact(named), ", ")), nil
+		if named[needed] == nil {
+			return fmt.Sprintf("has no %s, which nodes of the cluster need (it has %s)", needed, strings.Join(slices.Sorted(maps.Keys(named)), ", ")), nil
 		}
-	}
-	for _, m := range manifests {
-		if m.Platform == nil || !slices.Contains(platforms, m.Platform.OS+"/"+m.Platform.Architecture) {
-			continue
-		}
-		if _, err := registry.Head(ctx, repo.Digest(m.Digest.String())); statusOf(err) == http.StatusNotFound {
-			return fmt.Sprintf("names %s/%s, which nodes of the cluster need, but its registry does not have that manifest (%s)", m.Platform.OS, m.Platform.Architecture, m.Digest), nil
-		} else if err != nil {
-			return "", err
+		for _, m := range named[needed] {
+			if _, err := registry.Head(ctx, repo.Digest(m.Digest.String())); statusOf(err) == http.StatusNotFound {
+				return fmt.Sprintf("names %s, which nodes of the cluster need, but its registry does not have that manifest (%s)", needed, m.Digest), nil
+			} else if err != nil {
+				return "", err
+			}
 		}
 	}
 	return "", nil

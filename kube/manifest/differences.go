@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-openapi/jsonpointer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -57,13 +58,11 @@ func FieldPath(in, name string) string {
 	return in + "." + name
 }
 
-var escape = strings.NewReplacer("~", "~0", "/", "~1")
-
 // Pointer returns the JSON pointer to the field in the recorded object.
 func (d Difference) Pointer() string {
 	var b strings.Builder
 	for _, key := range d.at.recorded {
-		b.WriteString("/" + escape.Replace(key))
+		b.WriteString("/" + jsonpointer.Escape(key))
 	}
 	return b.String()
 }

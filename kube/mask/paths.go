@@ -4,7 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
+
+	"github.com/go-openapi/jsonpointer"
 )
 
 // Paths are the places of values that are secret whatever they are called, such as those of an encrypted file. A place is a
@@ -45,29 +46,16 @@ func (m *Mask) PathsOf(namespace, release string) Paths {
 // in returns the values at the paths.
 func (p Paths) in(values map[string]any) (found []any) {
 	for _, path := range p {
-		var at any = values
-		for _, key := range strings.Split(strings.TrimPrefix(path, "/"), "/") {
-			switch v := at.(type) {
-			case map[string]any:
-				at = v[unescape.Replace(key)]
-			case []any:
-				if n, err := strconv.Atoi(key); err == nil && n >= 0 && n < len(v) {
-					at = v[n]
-				} else {
-					at = nil
-				}
-			default:
-				at = nil
-			}
+		pointer, err := jsonpointer.New(path)
+		if err != nil {
+			continue
 		}
-		if at != nil {
-			found = append(found, at)
+		if value, _, err := pointer.Get(values); err == nil && value != nil {
+			found = append(found, value)
 		}
 	}
 	return found
 }
-
-var escape, unescape = strings.NewReplacer("~", "~0", "/", "~1"), strings.NewReplacer("~1", "/", "~0", "~")
 
 // PathsOf returns the places of all scalars in values.
 func PathsOf(values map[string]any) (paths Paths) {
@@ -87,7 +75,7 @@ func each(at string, v any, replace func(path string, scalar any) any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			v[key] = each(at+"/"+escape.Replace(key), v[key], replace)
+			v[key] = each(at+"/"+jsonpointer.Escape(key), v[key], replace)
 		}
 	case []any:
 		for n, e := range v {

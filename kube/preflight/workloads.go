@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"cmp"
-	"encoding/base64"
 	"maps"
 	"slices"
 	"strings"
@@ -155,9 +154,7 @@ func (v *clusterView) checkImages(planned *plannedObjects, p *session.Prepared) 
 	}
 	ask := images.Registries{Keychain: images.Keychain(v.Client.RegistryConfig())}
 	for _, s := range slices.SortedFunc(maps.Keys(secrets), plan.Object.Compare) {
-		if config := v.dockerConfig(planned, s); len(config) > 0 {
-			ask.Secrets = append(ask.Secrets, config)
-		}
+		ask.Secrets = append(ask.Secrets, v.dockerConfig(planned, s))
 	}
 	problems := ask.Check(v.Context, needed)
 	for _, name := range slices.Sorted(maps.Keys(problems)) {
@@ -224,13 +221,12 @@ func (v *clusterView) addPullSecrets(planned *plannedObjects, o *incomingObject,
 
 // dockerConfig returns the content of an image pull Secret, nil if it has none or may not be read.
 func (v *clusterView) dockerConfig(planned *plannedObjects, secret plan.Object) []byte {
-	stored := manifest.AsStored(&unstructured.Unstructured{Object: v.fields(planned, secret, "secrets")})
-	text, _, _ := unstructured.NestedString(stored.Object, "data", ".dockerconfigjson")
-	config, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
-	if err != nil {
+	var stored corev1.Secret
+	sent := manifest.AsStored(&unstructured.Unstructured{Object: v.fields(planned, secret, "secrets")})
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(sent.Object, &stored) != nil {
 		return nil
 	}
-	return config
+	return stored.Data[corev1.DockerConfigJsonKey]
 }
 
 // fields returns an object of the core group as the plan has it, or else the cluster; none if it may not be read.

@@ -158,7 +158,7 @@ func (d Drift) text(to Stream) string {
 	var b strings.Builder
 	for _, r := range d.Releases {
 		if len(d.Releases) == 1 || len(r.Objects) > 0 || r.Error != "" { // else the last line counts it
-			b.WriteString(driftOf(r, to.Style))
+			b.WriteString(joinLines(driftOf(r, to.Style)))
 		}
 	}
 	if n := len(d.Releases); n != 1 {
@@ -175,39 +175,34 @@ func (d Drift) text(to Stream) string {
 	return b.String()
 }
 
-// driftOf writes a release: a line, and the objects that differ.
-func driftOf(r inspect.Drift, style Style) string {
-	var b strings.Builder
-	differ, unread := r.Drifted()
-	verb := "differ"
-	if differ == 1 {
-		verb = "differs"
+// driftOf returns a line about a release, and lines about the objects that differ.
+func driftOf(r inspect.Drift, style Style) (lines []string) {
+	head := style.render(theme.Strong, r.Release) + clean(" in namespace "+r.Namespace+format.WithPrefix(", context ", r.Context))
+	if r.Error != "" {
+		return []string{head + ": " + clean(r.Error)}
 	}
-	b.WriteString(style.render(theme.Strong, r.Release) + clean(" in namespace "+r.Namespace+format.WithPrefix(", context ", r.Context)))
-	switch {
-	case r.Error != "":
-		b.WriteString(": " + clean(r.Error) + "\n")
-		return b.String()
-	case differ > 0:
-		fmt.Fprintf(&b, ", revision %d: %d of %s %s\n", r.Revision, differ, text.Count(len(r.Compared), "object"), verb)
+	head += fmt.Sprintf(", revision %d:", r.Revision)
+	switch differ, unread := r.Drifted(); {
+	case differ == 1:
+		head += " 1 of " + text.Count(len(r.Compared), "object") + " differs"
+	case differ > 1:
+		head += fmt.Sprintf(" %d of %s differ", differ, text.Count(len(r.Compared), "object"))
 	case unread == 0:
-		fmt.Fprintf(&b, ", revision %d: no drift\n", r.Revision)
-	default:
-		fmt.Fprintf(&b, ", revision %d:\n", r.Revision)
+		head += " no drift"
 	}
+	lines = append(lines, head)
 	for _, o := range r.Objects {
-		b.WriteString("  " + style.render(theme.Strong, o.Object.String()))
+		line := "  " + style.render(theme.Strong, o.Object.String())
 		switch {
 		case o.Unread != "":
-			b.WriteString(" not compared: " + clean(o.Unread) + "\n")
+			line += " not compared: " + clean(o.Unread)
 		case o.Gone:
-			b.WriteString(" " + style.render(theme.Bad, format.WithReason("gone", o.Message)) + "\n")
-		default:
-			b.WriteString("\n")
+			line += " " + style.render(theme.Bad, format.WithReason("gone", o.Message))
 		}
+		lines = append(lines, line)
 		for _, f := range o.Fields {
-			b.WriteString("    " + clean(f.Field) + ": " + style.render(theme.Busy, format.DriftValues(f)) + style.render(theme.Quiet, format.DriftAuthor(f)) + "\n")
+			lines = append(lines, "    "+clean(f.Field)+": "+style.render(theme.Busy, format.DriftValues(f))+style.render(theme.Quiet, format.DriftAuthor(f)))
 		}
 	}
-	return b.String()
+	return lines
 }

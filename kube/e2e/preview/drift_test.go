@@ -234,6 +234,7 @@ func TestDriftOfManyReleases(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	const many = 200
+	var keys []kube.ReleaseKey
 	records, scope := r.Helm().Releases, map[string]string{"meta.helm.sh/release-namespace": r.Namespace}
 	for n := range many {
 		name := fmt.Sprint("r", n)
@@ -243,6 +244,7 @@ func TestDriftOfManyReleases(t *testing.T) {
 		if err := records.Create(rel); err != nil {
 			t.Fatal(err)
 		}
+		keys = append(keys, kube.ReleaseKey{Namespace: r.Namespace, Name: name})
 		meta := metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}, Annotations: maps.Clone(scope)}
 		meta.Annotations["meta.helm.sh/release-name"] = name
 		conf := &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"is": name}}
@@ -264,7 +266,7 @@ func TestDriftOfManyReleases(t *testing.T) {
 		}
 	}
 	start := time.Now()
-	found, err := r.Client.DriftOfAll(t.Context(), r.Namespace)
+	found, err := r.Client.Drift(t.Context(), keys)
 	if err != nil || len(found) != many {
 		t.Fatalf("%d releases: %v", len(found), err)
 	}

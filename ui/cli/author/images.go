@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"helm.sh/helm/v4/pkg/action"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/engine/refs"
@@ -41,9 +40,15 @@ lockstep images shop -n shop -o json | jq -r '.images[].image'
 lockstep images -f helmfile.yaml`,
 		Args: input.OrHelmfile(command.Args(1, 2)), ValidArgsFunction: input.CompleteChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			list := report.Images{Images: []report.UsedImage{}}
-			if err := a.findImages(cmd, args, &flags, &stack, &list); err != nil {
+			releases, err := a.findReleases(cmd, args, &flags, &stack)
+			if err != nil {
 				return err
+			}
+			list := report.Images{Images: []report.UsedImage{}}
+			for _, rel := range releases {
+				if err := addImages(&list, rel, len(args) == 0); err != nil {
+					return err
+				}
 			}
 			return a.Display(cmd).Show(list)
 		},
@@ -54,24 +59,21 @@ lockstep images -f helmfile.yaml`,
 	return cmd
 }
 
-// findImages adds the images of the chart, the release or the helmfile that the arguments name.
-func (a *app) findImages(cmd *cobra.Command, args []string, flags *input.RenderFlags, stack *input.HelmfileFlags, to *report.Images) error {
+// findReleases returns the release that the arguments name, or those that would be deployed of the chart or the helmfile.
+func (a *app) findReleases(cmd *cobra.Command, args []string, flags *input.RenderFlags, stack *input.HelmfileFlags) ([]*rel1.Release, error) {
 	switch {
 	case len(args) == 0:
-		return a.stackImages(cmd, stack, to)
+		return a.stackReleases(cmd, stack)
 	case len(args) == 1 && !strings.Contains(args[0], "/") && !input.Exists(args[0]) && flags.Chart.RepoURL == "":
 		rel, err := a.release(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		return addImages(to, rel, false)
+		return []*rel1.Release{rel}, err
 	}
 	flags.Flat = true
 	r, err := flags.Render(a.App, cmd, args)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return addImages(to, r.Release, false)
+	return []*rel1.Release{r.Release}, nil
 }
 
 // release reads the latest revision of a release.
@@ -80,37 +82,29 @@ func (a *app) release(ctx context.Context, name string) (*rel1.Release, error) {
 	if err == nil {
 		err = client.CheckReachable(ctx)
 	}
-	if err == nil {
-		err = a.ConnectHelm(ctx, a.Settings.Namespace())
-	}
 	if err != nil {
 		return nil, err
 	}
-	found, err := action.NewGet(a.Helm).Run(name)
+	revisions, err := a.HistoryIn(ctx, a.Settings.Namespace(), name)
 	if err != nil {
 		return nil, fmt.Errorf("release %s in namespace %s: %w; write a chart in this directory as ./%[1]s", name, a.Settings.Namespace(), client.ExplainDenied(err))
 	}
-	return command.V1Release(found)
+	return revisions[len(revisions)-1], nil
 }
 
-// stackImages adds the images of all releases of a helmfile.
-func (a *app) stackImages(cmd *cobra.Command, flags *input.HelmfileFlags, to *report.Images) error {
+// stackReleases returns all releases of a helmfile.
+func (a *app) stackReleases(cmd *cobra.Command, flags *input.HelmfileFlags) (releases []*rel1.Release, err error) {
 	file, err := flags.Read(a.App, cmd)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	all, err := command.Cancelable(cmd.Context(), func(ctx context.Context) ([]stack.RenderedRelease, error) {
 		return a.renderStack(ctx, file, &mask.Mask{})
 	})
-	if err != nil {
-		return err
-	}
 	for _, r := range all {
-		if err := addImages(to, r.Release, true); err != nil {
-			return err
-		}
+		releases = append(releases, r.Release)
 	}
-	return nil
+	return releases, err
 }
 
 // addImages adds the images in the manifest and the hooks of a release. named is set if the list has several releases.

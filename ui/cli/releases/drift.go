@@ -155,10 +155,7 @@ func (a *app) findDrift(cmd *cobra.Command, args []string, flags *driftFlags) ([
 	if err != nil {
 		return nil, err
 	}
-	if flags.all {
-		return a.compare(cmd, func(ctx context.Context) ([]inspect.Drift, error) { return client.DriftOfAll(ctx, "") })
-	}
-	var keys []kube.ReleaseKey
+	var keys []kube.ReleaseKey // nil with -A
 	for _, name := range args {
 		keys = append(keys, kube.ReleaseKey{Namespace: a.Settings.Namespace(), Name: name})
 	}
