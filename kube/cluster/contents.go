@@ -83,11 +83,6 @@ func CRDWarning(o plan.Object, contents string, deletes bool) plan.Warning {
 	return plan.Warning{Rule: "R31b", Object: &o, Message: message}
 }
 
-// allObjects counts all objects of a CRD.
-func allObjects(ctx context.Context, c *connect.Client, crd string) (string, error) {
-	return objectsOf(ctx, c, crd, func(*metav1.PartialObjectMetadata) bool { return true })
-}
-
 // objectsOf counts the objects of a CRD for which counts is true, and names some.
 func objectsOf(ctx context.Context, c *connect.Client, crd string, counts func(*metav1.PartialObjectMetadata) bool) (string, error) {
 	resource, served, err := storedResource(ctx, c, crd)

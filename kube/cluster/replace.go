@@ -66,24 +66,15 @@ func (t *Target) replace(ctx context.Context, g *plan.Group, i *resource.Info, r
 		case err != nil:
 			return failed(err)
 		case found:
-			t.setReplaced(r.Object)
+			t.attempts[r.Object].replaces.Store(true)
 		}
 	}
-	t.takeBack(r.Object)
+	t.attempts[r.Object].count.Add(-1)
 	t.session.Builder.Fact(i).SetAbsent()
 	if out := t.stillThere(ctx, i); out.WaitGone != nil {
 		return out, nil
 	}
 	return t.Apply(ctx, g, r.Object)
-}
-
-// setReplaced records that the object that is applied next takes the place of a deleted one.
-func (t *Target) setReplaced(obj plan.Object) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	a := t.attempts[obj]
-	a.replaces = true
-	t.attempts[obj] = a
 }
 
 // Deletion returns how an object is deleted before next is created in its place, and what goes along.
@@ -124,7 +115,7 @@ func deletionOfSet(live, next appsv1.StatefulSetSpec) (policy metav1.DeletionPro
 	return metav1.DeletePropagationOrphan, fewer + "; its claims stay"
 }
 
-// asStatefulSet reads a StatefulSet, nil for none. One with invalid fields is incomplete: the API server refuses it.
+// asStatefulSet reads a StatefulSet; u may be nil. One with invalid fields is incomplete: the API server refuses it.
 func asStatefulSet(u *unstructured.Unstructured) appsv1.StatefulSetSpec {
 	var set appsv1.StatefulSet
 	if u != nil {
@@ -149,7 +140,7 @@ func WhyNotReplaced(ctx context.Context, c *connect.Client, o plan.Object, live 
 			return "bound to claim " + claim, nil
 		}
 	case plan.GroupKind{Group: crds.Group, Kind: "CustomResourceDefinition"}:
-		return allObjects(ctx, c, o.Name)
+		return objectsOf(ctx, c, o.Name, func(*metav1.PartialObjectMetadata) bool { return true })
 	}
 	return "", nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
@@ -69,18 +70,18 @@ type Target struct {
 	removal  Removal
 	hooks    map[plan.Object]Hook         // the hooks in the plan
 	expiring map[plan.Object]*expiringJob // the Jobs with ttlSecondsAfterFinished
+	attempts map[plan.Object]*attempts    // to apply the objects of the list
 
 	mu       sync.Mutex
-	attempts map[plan.Object]attempts
 	reports  map[plan.Object]func(run.Observation)
 	deferred map[plan.Object]*deferredWatch
 	labelled map[plan.Object]*labelled
 }
 
-// attempts are the attempts to apply an object.
+// attempts are the attempts to apply an object, without those that had no effect.
 type attempts struct {
-	count    int
-	replaces bool // an earlier object was deleted for the one that is applied
+	count    atomic.Int32
+	replaces atomic.Bool // an earlier object was deleted for the one that is applied
 }
 
 var _ run.Cluster = (*Target)(nil)
@@ -118,13 +119,14 @@ func NewRemoval(s Session, list helmkube.ResourceList, how Removal) *Target {
 
 func newTarget(s Session, list helmkube.ResourceList) *Target {
 	t := &Target{
-		session: s, infos: make(map[plan.Object]*resource.Info, len(list)), attempts: map[plan.Object]attempts{},
+		session: s, infos: make(map[plan.Object]*resource.Info, len(list)), attempts: map[plan.Object]*attempts{},
 		reports: map[plan.Object]func(run.Observation){}, labelled: map[plan.Object]*labelled{},
 		deferred: map[plan.Object]*deferredWatch{}, expiring: map[plan.Object]*expiringJob{},
 	}
 	for _, i := range list {
 		if f := s.Builder.Fact(i); f != nil {
 			t.infos[f.Resource.Object] = i
+			t.attempts[f.Resource.Object] = &attempts{}
 			if Expires(i) {
 				t.expiring[f.Resource.Object] = &expiringJob{}
 			}
@@ -177,7 +179,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 		return t.sendOwned(ctx, i, f)
 	})
 	if out, terminating := t.terminating(ctx, i, err); terminating {
-		t.takeBack(obj)
+		t.attempts[obj].count.Add(-1)
 		return out, nil
 	}
 	if t.session.Resumes && !retry && hook == nil && len(diagnose.Immutable(err)) > 0 && t.hasFailed(ctx, i, f) {
@@ -201,7 +203,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	}
 	sameGeneration := f.KeepsGeneration(i)
 	change := f.Changed(i)
-	if change == event.Created && hook == nil && t.replaces(obj) {
+	if change == event.Created && hook == nil && t.attempts[obj].replaces.Load() {
 		change = event.Replaced
 	}
 	out = run.Response{Change: change, Version: status.ParseVersion(i.ResourceVersion)}
@@ -238,14 +240,14 @@ func (t *Target) statusBefore(i *resource.Info, sameGeneration bool) string {
 // beginAttempt counts an attempt to apply an object, and reports whether it is a retry. It first deletes the previous object
 // of a hook and, on a retry, a Job or Pod. The response has WaitGone if that object still exists.
 func (t *Target) beginAttempt(ctx context.Context, i *resource.Info, f *manifest.Fact, obj plan.Object) (retry bool, out run.Response, err error) {
-	retry = t.count(obj, 1) > 1
+	retry = t.attempts[obj].count.Add(1) > 1
 	if f.Replaces || retry && (obj.Kind == "Job" || obj.Kind == "Pod") {
 		out, err = t.deletePrevious(ctx, i, obj)
 		switch {
 		case err != nil:
 			return retry, out, fmt.Errorf("delete the previous %s: %w", obj, err)
 		case out.WaitGone != nil:
-			t.takeBack(obj)
+			t.attempts[obj].count.Add(-1)
 			return retry, out, nil
 		case f.Replaces:
 			f.SetAbsent()
@@ -256,26 +258,6 @@ func (t *Target) beginAttempt(ctx context.Context, i *resource.Info, f *manifest
 	}
 	t.expiring[obj].begin()
 	return retry, out, nil
-}
-
-// takeBack undoes the count of an attempt that had no effect.
-func (t *Target) takeBack(obj plan.Object) { t.count(obj, -1) }
-
-// count adds to the number of attempts to apply an object, and returns it.
-func (t *Target) count(obj plan.Object, more int) int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	a := t.attempts[obj]
-	a.count += more
-	t.attempts[obj] = a
-	return a.count
-}
-
-// replaces reports whether an earlier object was deleted for the one that is applied.
-func (t *Target) replaces(obj plan.Object) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.attempts[obj].replaces
 }
 
 // applyGenerated creates an object whose name the API server generates.

@@ -53,7 +53,7 @@ func (t *Target) deletePrevious(ctx context.Context, i *resource.Info, obj plan.
 	if err != nil || !found {
 		return run.Response{}, err
 	}
-	t.setReplaced(obj)
+	t.attempts[obj].replaces.Store(true)
 	return t.stillThere(ctx, i), nil
 }
 

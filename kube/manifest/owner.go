@@ -108,6 +108,14 @@ func (s Scope) Mark(i *resource.Info) {
 	u.SetAnnotations(annotations)
 }
 
+// Marked returns a copy of an object of the release with Helm's label and annotations.
+func (s Scope) Marked(i *resource.Info) *resource.Info {
+	out := *i
+	out.Object = i.Object.DeepCopyObject()
+	s.Mark(&out)
+	return &out
+}
+
 // HasKeepPolicy reports whether helm.sh/resource-policy keeps an object in the cluster.
 func HasKeepPolicy(i *resource.Info) bool {
 	u, ok := i.Object.(*unstructured.Unstructured)

@@ -111,7 +111,7 @@ func (v *clusterView) changes(p *session.Prepared, incoming Incoming) (out []cha
 			continue
 		}
 		seen[f.Resource.Object] = true
-		sent := marked(b, i)
+		sent := b.Scope().Marked(i)
 		if !p.Target.Method.Replace && isApplied(b, sent, f.Resource.Object, applied) && f.Before().OwnsAll(sent.Object.(*unstructured.Unstructured)) {
 			continue
 		}
@@ -150,18 +150,10 @@ func indexObjects(b *manifest.Builder, text string) map[plan.Object]*resource.In
 	return out
 }
 
-// marked returns a copy of an Info with Helm's label and annotations.
-func marked(b *manifest.Builder, i *resource.Info) *resource.Info {
-	out := *i
-	out.Object = i.Object.DeepCopyObject()
-	b.Scope().Mark(&out)
-	return &out
-}
-
 // isApplied reports whether all revisions have an object as it is sent.
 func isApplied(b *manifest.Builder, sent *resource.Info, o plan.Object, revisions []map[plan.Object]*resource.Info) bool {
 	for _, objects := range revisions {
-		if objects[o] == nil || !reflect.DeepEqual(marked(b, objects[o]).Object, sent.Object) {
+		if objects[o] == nil || !reflect.DeepEqual(b.Scope().Marked(objects[o]).Object, sent.Object) {
 			return false
 		}
 	}

@@ -188,16 +188,12 @@ func checkWaits(p *session.Prepared, incoming *Incoming) error {
 			}
 		}
 	}
-	p.Unmatched = p.Common.Operator().Unmatched(objects)
 	var named []plan.Object
 	for _, o := range objects {
 		named = append(named, o.Object)
 	}
-	if missed := p.Common.Replacements().Unmatched(named); p.Unmatched == nil {
-		p.Unmatched = missed
-	} else {
-		maps.Copy(p.Unmatched, missed)
-	}
+	p.Unmatched = p.Common.Replacements().Unmatched(named)
+	maps.Copy(p.Unmatched, p.Common.Operator().Unmatched(objects))
 	for _, key := range slices.Sorted(maps.Keys(p.Unmatched)) {
 		if p.Common.Provided == nil {
 			p.Warnings = append(p.Warnings, p.Unmatched[key])

@@ -124,7 +124,16 @@ func tryObjects(s *session.Session, live, next *unstructured.Unstructured) (conf
 type crdVersion struct {
 	Name            string
 	Served, Storage bool
-	Schema          struct{ OpenAPIV3Schema *spec.Schema }
+	Schema          struct{ OpenAPIV3Schema json.RawMessage }
+}
+
+// schema returns the schema of the version, nil if it has none that can be read.
+func (v *crdVersion) schema() *spec.Schema {
+	s := &spec.Schema{}
+	if v.Schema.OpenAPIV3Schema == nil || json.Unmarshal(v.Schema.OpenAPIV3Schema, s) != nil {
+		return nil
+	}
+	return s
 }
 
 // versionsOf returns the versions of a CRD by name. A CRD that cannot be read has none: the API server refuses it.
@@ -148,7 +157,7 @@ func objectVersion(live, next map[string]*crdVersion) (name string, schema *spec
 	for _, versions := range []map[string]*crdVersion{next, live} {
 		for name, v := range versions {
 			if v.Storage && next[name] != nil && live[name] != nil && live[name].Served {
-				return name, next[name].Schema.OpenAPIV3Schema
+				return name, next[name].schema()
 			}
 		}
 	}
@@ -192,7 +201,7 @@ func CRDLosses(live, next *unstructured.Unstructured) string {
 		if old.Served && !now.Served {
 			unserved = append(unserved, name)
 		}
-		if lost := lostFields(old.Schema.OpenAPIV3Schema, now.Schema.OpenAPIV3Schema, ""); len(lost) > 0 {
+		if lost := lostFields(old.schema(), now.schema(), ""); len(lost) > 0 {
 			fields = append(fields, text.Named("field", lost)+" of "+name)
 		}
 	}

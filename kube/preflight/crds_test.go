@@ -46,7 +46,7 @@ func TestObjectsAgainstSchema(t *testing.T) {
 	crd := crdOf(t, `{name: v1, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, required: [size, mode], properties: {
 		size: {type: integer, minimum: 1}, mode: {type: string, default: fast, enum: [fast, slow]}, port: {x-kubernetes-int-or-string: true}, note: {type: string, nullable: true},
 		parts: {type: array, items: {type: object, required: [kind], properties: {kind: {type: string, default: x}}}}}}}}}}`)
-	s := versionsOf(crd)["v1"].Schema.OpenAPIV3Schema
+	s := versionsOf(crd)["v1"].schema()
 	for object, valid := range map[string]bool{
 		"spec: {size: 1}":                          true,
 		"spec: {size: 1, port: http}":              true,

@@ -39,7 +39,7 @@ type Replacer struct {
 // be created again. i is the object as the operation sends it.
 func (r Replacer) Plan(ctx context.Context, o plan.Object, i *resource.Info, refusal error) (planned cluster.Replacement, named bool, why string, err error) {
 	fields, p := diagnose.Immutable(refusal), r.Prepared
-	if len(fields) == 0 || !p.Common.Replacements().Allow(o, false) && !p.Common.Replacements().Allow(o, true) {
+	if len(fields) == 0 || !p.Common.Replacements().Allow(o, false) {
 		return planned, false, "", nil
 	}
 	live, err := r.Client.Dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
@@ -140,15 +140,19 @@ var immutableFields = map[plan.GroupKind][]string{
 // KnownRefusal returns the error with which the API server will refuse an update because it changes a field that is known to be
 // immutable, for what a dry run cannot tell; nil for none. It compares the manifests of two revisions; old may be nil.
 func KnownRefusal(o plan.Object, old, next *resource.Info) error {
-	before, after := fieldsOf(old), fieldsOf(next)
-	if before == nil || after == nil {
+	if old == nil {
+		return nil
+	}
+	before, isFields := old.Object.(*unstructured.Unstructured)
+	after, areFields := next.Object.(*unstructured.Unstructured)
+	if !isFields || !areFields {
 		return nil
 	}
 	var changed field.ErrorList
 	for _, path := range immutableFields[o.GroupKind()] {
 		keys := strings.Split(path, ".")
-		x, _, _ := unstructured.NestedFieldNoCopy(before, keys...)
-		y, _, _ := unstructured.NestedFieldNoCopy(after, keys...)
+		x, _, _ := unstructured.NestedFieldNoCopy(before.Object, keys...)
+		y, _, _ := unstructured.NestedFieldNoCopy(after.Object, keys...)
 		if !reflect.DeepEqual(x, y) {
 			changed = append(changed, field.Invalid(field.NewPath(path), "", "field is immutable"))
 		}
@@ -157,16 +161,4 @@ func KnownRefusal(o plan.Object, old, next *resource.Info) error {
 		return nil
 	}
 	return apierrors.NewInvalid(schema.GroupKind{Group: o.Group, Kind: o.Kind}, o.Name, changed)
-}
-
-// fieldsOf returns the fields of an object as it is sent, nil for none.
-func fieldsOf(i *resource.Info) map[string]any {
-	if i == nil {
-		return nil
-	}
-	u, ok := i.Object.(*unstructured.Unstructured)
-	if !ok {
-		return nil
-	}
-	return u.Object
 }

@@ -34,8 +34,9 @@ const maxConcurrent = 32
 // change is a change while it is computed.
 type change struct {
 	inspect.Change
-	refused error          // by the API server, unless that is about the object alone
-	intends inspect.Action // the action if the refusal passes
+	kind    event.PhaseKind // of its phase
+	refused error           // by the API server, unless that is about the object alone
+	intends inspect.Action  // the action if the refusal passes
 	// live and next are the compared states, nil if nothing was compared.
 	live, next *unstructured.Unstructured
 }
@@ -69,21 +70,19 @@ func (s *objects) changes(ctx context.Context) ([]change, error) {
 	s.useLists()
 	p := s.prepared
 	var changes []change
-	kinds := map[string]event.PhaseKind{}
 	created := event.NewNamespace(p.Phases)
 	for g, obj := range event.Objects(p.Phases) {
-		kinds[g.Phase.Name] = g.Phase.Kind
 		if obj == created && g.Phase.Kind != event.PhaseNamespace { // its group finds it as it is
 			continue
 		}
-		changes = append(changes, change{Change: inspect.Change{Phase: g.Phase.Name, Group: g.ID, Object: obj}})
+		changes = append(changes, change{Change: inspect.Change{Phase: g.Phase.Name, Group: g.ID, Object: obj}, kind: g.Phase.Kind})
 	}
 	var previews errgroup.Group
 	previews.SetLimit(maxConcurrent)
 	for n := range changes {
 		previews.Go(func() error {
 			c := &changes[n]
-			return c.refuse(s.preview(ctx, c, kinds[c.Phase], nil))
+			return c.refuse(s.preview(ctx, c, nil))
 		})
 	}
 	if err := previews.Wait(); err != nil {
@@ -143,23 +142,23 @@ func markRefused(refused []plan.Warning, changes []change) {
 	}
 }
 
-// preview sets the action, diff and message of a change in a phase. v is nil if all objects are
+// preview sets the action, diff and message of a change. v is nil if all objects are
 // previewed. For a single object, preview also looks up a kind that was missing, and the message says
 // what the object needs first.
-func (s *objects) preview(ctx context.Context, c *change, kind event.PhaseKind, v *Previewer) error {
+func (s *objects) preview(ctx context.Context, c *change, v *Previewer) error {
 	switch {
-	case kind == event.PhaseNamespace && s.target[c.Object] == nil:
+	case c.kind == event.PhaseNamespace && s.target[c.Object] == nil:
 		c.Action = inspect.Create
 		return nil
-	case kind == event.PhaseRemove:
+	case c.kind == event.PhaseRemove:
 		return s.previewRemoval(ctx, c)
-	case s.isHook(c.Group, kind):
+	case s.isHook(c.Group, c.kind):
 		if c.Action = inspect.Hook; v != nil {
 			c.Message = s.hookMessage(c.Object)
 		}
 		return nil
 	}
-	i, updates, err := s.planned(c.Object, kind)
+	i, updates, err := s.planned(c.Object, c.kind)
 	if err != nil {
 		return err
 	}
@@ -185,9 +184,9 @@ func (s *objects) preview(ctx context.Context, c *change, kind event.PhaseKind, 
 	}
 	switch {
 	case apierrors.IsNotFound(err) && v == nil:
-		return s.previewCreation(c, kind, i)
+		return s.previewCreation(c, i)
 	case apierrors.IsNotFound(err):
-		return s.previewCreationNow(c, kind, i)
+		return s.previewCreationNow(c, i)
 	case diagnose.LacksPermission(err) && s.deployed[c.Object] != nil:
 		return s.compareManifests(c, i, noReads)
 	case err != nil:
@@ -202,7 +201,7 @@ func (s *objects) preview(ctx context.Context, c *change, kind event.PhaseKind, 
 		c.Message = "the release that has it now deletes it first"
 		return nil
 	}
-	return s.previewUpdate(ctx, c, kind, i, live)
+	return s.previewUpdate(ctx, c, i, live)
 }
 
 // creationAfter says when the operation creates an object that is being deleted.
@@ -219,16 +218,13 @@ func (s *objects) hasRun(o plan.Object, i *resource.Info) bool {
 	if last == nil || !cluster.HasRun(last.Info.Status) || !cluster.Expires(i) || old == nil {
 		return false
 	}
-	marked := *old
-	marked.Object = old.Object.DeepCopyObject()
-	s.builder.Scope().Mark(&marked)
-	return reflect.DeepEqual(marked.Object, i.Object)
+	return reflect.DeepEqual(s.builder.Scope().Marked(old).Object, i.Object)
 }
 
 // previewUpdate previews the apply of an existing object.
-func (s *objects) previewUpdate(ctx context.Context, c *change, kind event.PhaseKind, i *resource.Info, live *unstructured.Unstructured) error {
+func (s *objects) previewUpdate(ctx context.Context, c *change, i *resource.Info, live *unstructured.Unstructured) error {
 	c.Action = inspect.Unchanged
-	live, next, err := s.dryRunOn(ctx, kind, c.Object, i, live)
+	live, next, err := s.dryRunOn(ctx, c.kind, c.Object, i, live)
 	refusal := preflight.RefusalOf(err)
 	if diagnose.LacksPermission(err) || preflight.IsNoDryRun(err) || diagnose.NamesNoField(err) {
 		if known := preflight.KnownRefusal(c.Object, s.deployed[c.Object], i); known != nil {
@@ -342,10 +338,7 @@ func (s *objects) compareManifests(c *change, i *resource.Info, why string) erro
 
 // compareRevisions is Compare for the deployed manifest and the operation's.
 func (s *objects) compareRevisions(c *change, i *resource.Info) error {
-	old := *s.deployed[c.Object]
-	old.Object = old.Object.DeepCopyObject()
-	s.builder.Scope().Mark(&old)
-	before, err := asUnstructured(&old)
+	before, err := asUnstructured(s.builder.Scope().Marked(s.deployed[c.Object]))
 	if err != nil {
 		return err
 	}
@@ -372,11 +365,11 @@ func (s *objects) addRevisionFields(c *inspect.Change, kind event.PhaseKind) err
 
 // previewCreation checks whether an object could be created. A refusal counts only if it is
 // about the object's own fields: earlier groups may create its namespace or kind.
-func (s *objects) previewCreation(c *change, kind event.PhaseKind, i *resource.Info) error {
+func (s *objects) previewCreation(c *change, i *resource.Info) error {
 	if s.definesKind(c.Object) {
 		return nil // the operation may change its schema first
 	}
-	_, err := s.dryRun(kind, c.Object, i, nil)
+	_, err := s.dryRun(c.kind, c.Object, i, nil)
 	if !isMalformed(err) {
 		return nil
 	}

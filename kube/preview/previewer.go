@@ -77,13 +77,13 @@ func (v *Previewer) Change(ctx context.Context, it inspect.Item) (inspect.Change
 
 // change is Change without the fields of the deployed manifest.
 func (v *Previewer) change(ctx context.Context, it inspect.Item) (*objects, change, error) {
-	changes := []change{{Change: inspect.Change{Phase: it.Phase, Group: it.Group, Object: it.Object}}}
+	changes := []change{{Change: inspect.Change{Phase: it.Phase, Group: it.Group, Object: it.Object}, kind: it.Kind}}
 	c := &changes[0]
 	s, err := v.session(ctx)
 	if err != nil {
 		return nil, *c, err
 	}
-	if err := c.refuse(s.preview(ctx, c, it.Kind, v)); err != nil {
+	if err := c.refuse(s.preview(ctx, c, v)); err != nil {
 		return nil, *c, err
 	}
 	if err := s.judge(ctx, changes, func(plan.Object) bool { return true }); err != nil {
@@ -113,8 +113,8 @@ func (v *Previewer) resolve(s *objects, i *resource.Info) (later bool, err error
 }
 
 // previewCreationNow is like previewCreation, but the message says what prevents the creation now.
-func (s *objects) previewCreationNow(c *change, kind event.PhaseKind, i *resource.Info) error {
-	_, err := s.dryRun(kind, c.Object, i, nil)
+func (s *objects) previewCreationNow(c *change, i *resource.Info) error {
+	_, err := s.dryRun(c.kind, c.Object, i, nil)
 	var answer apierrors.APIStatus
 	switch {
 	case err == nil:

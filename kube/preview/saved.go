@@ -120,13 +120,7 @@ func clusterOf(ctx context.Context, c *connect.Client, namespace string) (out pl
 func (s *objects) state(c change) (out planfile.Planned, err error) {
 	out.Change = c.Change
 	out.Again = c.Action == inspect.Replace && c.Message == preflight.FailedReplaced
-	kind := event.PhaseKind("")
-	for _, p := range s.prepared.Phases {
-		if p.Name == c.Phase {
-			kind = p.Kind
-		}
-	}
-	sent, err := s.sent(c.Group, kind, c.Object)
+	sent, err := s.sent(c.Group, c.kind, c.Object)
 	unavailable := inspect.Unavailable("")
 	if err != nil && !errors.As(err, &unavailable) {
 		return out, err
@@ -139,7 +133,7 @@ func (s *objects) state(c change) (out planfile.Planned, err error) {
 			}
 		}
 	}
-	if h, _ := s.hook(c.Object); s.isHook(c.Group, kind) && h != nil {
+	if h, _ := s.hook(c.Object); s.isHook(c.Group, c.kind) && h != nil {
 		out.Template = h.Path
 	} else if i := s.target[c.Object]; i != nil {
 		out.Template = s.builder.Fact(i).Resource.Source
