@@ -234,13 +234,5 @@ func (c *Client) FindApprovals(ctx context.Context, namespace, release string) (
 
 // Approve writes approvals to where a run reads them, in the name of the user of this connection. It returns who has approved.
 func (c *Client) Approve(ctx context.Context, at event.ApprovalsAt, approvals []plan.Approval) (by string, err error) {
-	user := preflight.Username(ctx, c.Client)
-	if user == "" {
-		return "", incluster.ErrNoUser
-	}
-	var keys []string
-	for _, a := range approvals {
-		keys = append(keys, incluster.ApprovalKey(at.Plan, a))
-	}
-	return incluster.Approve(ctx, c.Clientset, at.Lease, keys, user)
+	return incluster.Approve(ctx, c.Clientset, at, approvals, c.User(ctx))
 }

@@ -38,12 +38,6 @@ type ApprovalsAt struct {
 	Plan string `json:"plan"`
 }
 
-func (s *State) applyApproval(e Event) {
-	if e.Approval != nil && len(Missing([]plan.Approval{e.Approval.Approval}, s.Approvals)) > 0 {
-		s.Approvals = append(s.Approvals, *e.Approval)
-	}
-}
-
 // Missing returns what is asked for but not given.
 func Missing(asked []plan.Approval, given []Approval) []plan.Approval {
 	return slices.DeleteFunc(slices.Clone(asked), func(a plan.Approval) bool {

@@ -127,7 +127,9 @@ func (s *State) Apply(e Event) {
 	case KindBreakpoint:
 		s.applyBreakpoint(e)
 	case KindApproval:
-		s.applyApproval(e)
+		if e.Approval != nil && len(Missing([]plan.Approval{e.Approval.Approval}, s.Approvals)) > 0 {
+			s.Approvals = append(s.Approvals, *e.Approval)
+		}
 	case KindNoReturn:
 		s.NoReturn = append(s.NoReturn, e.Message)
 	case KindWarning:
@@ -272,7 +274,7 @@ func (s *State) TimeLeft(g *GroupState, o *ObjectState, now time.Time) (left tim
 	if limit > 0 && wait.Timeout > 0 {
 		limit = wait.Timeout
 	}
-	inChart := slices.ContainsFunc(s.Phases, func(p *PhaseState) bool { return p.Name == g.Phase && p.Kind == PhaseApply })
+	inChart := s.PhaseKind(g.Phase) == PhaseApply
 	timeoutRuns := s.Ended.IsZero() && s.Run != Aborting && !s.frozen.running()
 	outside := g.Status == Waiting && o.Status == InProgress && slices.Contains(g.Outside, o)
 	waiting := g.Status == Running && o.Status == InProgress && !o.Answered.IsZero() || outside
@@ -322,6 +324,16 @@ func (s *State) AnyGroupStarted() bool {
 
 // Find returns the group of a phase, or nil.
 func (s *State) Find(phase, id string) *GroupState { return s.groups[Unit{phase, id}] }
+
+// PhaseKind returns the kind of a phase, "" if there is no such phase.
+func (s *State) PhaseKind(name string) PhaseKind {
+	for _, p := range s.Phases {
+		if p.Name == name {
+			return p.Kind
+		}
+	}
+	return ""
+}
 
 // FailedGroups counts the failed groups of all phases.
 func (s *State) FailedGroups() (n int) {

@@ -122,14 +122,19 @@ type Approval struct {
 
 // ReadApprove reads the annotation. A blank value and "false" ask for nothing, "true" gives no reason.
 func ReadApprove(annotations map[string]string) (reason string, asked bool) {
-	reason = strings.Join(strings.Fields(annotations[AnnotationApprove]), " ")
-	switch reason {
-	case "", "false":
-		return "", false
-	case "true":
+	if reason = readReason(annotations, AnnotationApprove); reason == "true" {
 		return "", true
 	}
-	return reason, true
+	return reason, reason != ""
+}
+
+// readReason returns the reason that an annotation gives, "" for none. A blank value and "false" are none.
+func readReason(annotations map[string]string, key string) string {
+	reason := strings.Join(strings.Fields(annotations[key]), " ")
+	if reason == "false" {
+		return ""
+	}
+	return reason
 }
 
 // AskApproval makes a group wait for an approval of its own, in addition to others. Reasons that differ are joined.
@@ -162,11 +167,7 @@ const AnnotationNoReturn = "lockstep/no-return"
 
 // ReadNoReturn reads the annotation. A blank value and "false" are no reason.
 func ReadNoReturn(annotations map[string]string) string {
-	reason := strings.Join(strings.Fields(annotations[AnnotationNoReturn]), " ")
-	if reason == "false" {
-		return ""
-	}
-	return reason
+	return readReason(annotations, AnnotationNoReturn)
 }
 
 // JoinReasons returns the reasons that differ, as one text.

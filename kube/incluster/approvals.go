@@ -44,8 +44,8 @@ const (
 	approvalsVar = "LOCKSTEP_JOB_APPROVALS"
 )
 
-// ErrNoUser is the error for a user of unknown name.
-var ErrNoUser = errors.New("the API server does not say who this user is (SelfSubjectReview), so nobody else could be told apart for approvals")
+// errNoUser is the error for a user of unknown name.
+var errNoUser = errors.New("the API server does not say who this user is (SelfSubjectReview), so nobody else could be told apart for approvals")
 
 // ApprovalKey is the annotation of an approval. It is bound to a plan by its digest.
 func ApprovalKey(digest string, a plan.Approval) string {
@@ -66,6 +66,9 @@ func protect(lease *coordinationv1.Lease, release, by string) {
 // NewApprovals creates the Lease for the approvals that the run of a release outside of the cluster asks for. digest is that of
 // its plan, by the user. If an earlier run of this user was killed, it uses the Lease of that for the same plan.
 func NewApprovals(ctx context.Context, kube kubernetes.Interface, namespace, release, digest, by string, asks []plan.Approval) (at event.ApprovalsAt, err error) {
+	if by == "" {
+		return at, errNoUser
+	}
 	text, err := json.Marshal(asks)
 	if err != nil {
 		return at, err
@@ -144,10 +147,12 @@ func ApprovalsLease() string {
 	return JobName()
 }
 
-// Approve writes approvals, by their keys, to a Lease, as namespace/name. user is who asks. It returns who has approved: somebody
-// else may have been faster.
-func Approve(ctx context.Context, kube kubernetes.Interface, lease string, keys []string, user string) (by string, err error) {
-	namespace, name, _ := strings.Cut(lease, "/")
+// Approve writes approvals. user is who asks. It returns who has approved: somebody else may have been faster.
+func Approve(ctx context.Context, kube kubernetes.Interface, at event.ApprovalsAt, approvals []plan.Approval, user string) (by string, err error) {
+	if user == "" {
+		return "", errNoUser
+	}
+	namespace, name, _ := strings.Cut(at.Lease, "/")
 	leases := kube.CoordinationV1().Leases(namespace)
 	var users []string
 	err = retry.OnError(backoff, apierrors.IsConflict, func() error {
@@ -156,7 +161,8 @@ func Approve(ctx context.Context, kube kubernetes.Interface, lease string, keys 
 			return err
 		}
 		users = nil
-		for _, key := range keys {
+		for _, a := range approvals {
+			key := ApprovalKey(at.Plan, a)
 			if found.Annotations[key] == "" {
 				metav1.SetMetaDataAnnotation(&found.ObjectMeta, key, user)
 			}
@@ -166,7 +172,7 @@ func Approve(ctx context.Context, kube kubernetes.Interface, lease string, keys 
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("write the approval to Lease %s: %w", lease, err)
+		return "", fmt.Errorf("write the approval to Lease %s: %w", at.Lease, err)
 	}
 	slices.Sort(users)
 	return strings.Join(slices.Compact(users), ", "), nil

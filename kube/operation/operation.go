@@ -49,8 +49,6 @@ type Operation struct {
 	editOptions *Deploy
 	// doneMessage is the message of the closing event after a success, "" for none.
 	doneMessage string
-	// options are those that a saved plan keeps.
-	options map[string]string
 	// unplanned is why this pod of a Job cannot plan the run that an earlier one began; nil if it can. Run then ends it.
 	unplanned error
 	*shared
@@ -187,6 +185,7 @@ type task struct {
 	// prepared is the plan. The plan of a rollback on failure has no phases: they are planned while it runs.
 	prepared *session.Prepared
 	do       func(*attempt) (*rel1.Release, error)
+	options  any // of the operation, a pointer to a struct, for saved plans
 
 	rollbackOnFailure bool // the task is the rollback of a failed operation
 	uninstalling      bool

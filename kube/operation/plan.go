@@ -21,7 +21,6 @@ import (
 	"lockstep/engine/infer"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
-	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/incluster"
 	"lockstep/kube/manifest"
@@ -116,29 +115,15 @@ func (p planInput) plan(s *session.Session, info event.Operation) (*session.Prep
 	}, nil
 }
 
-// withOptions returns a plan of an operation that keeps its options, a pointer to a struct.
-func withOptions(options any, makePlan planFunc) planFunc {
-	return func(s *session.Session, c *connect.Client) (*Operation, error) {
-		op, err := makePlan(s, c)
-		if op != nil {
-			op.options = planfile.Options(options)
-		}
-		return op, err
-	}
-}
-
 // SavePlan returns the plan of the operation for a file with the given salt. It writes nothing.
 func (op *Operation) SavePlan(ctx context.Context, salt []byte) (planfile.Release, error) {
-	options := map[string]string{}
-	for name, value := range op.options {
+	options := planfile.Options(op.main.options)
+	for name, value := range options {
 		options[name] = op.Mask().Text(value)
 	}
 	saved, err := preview.Save(ctx, op.client, op.prepared, options, salt)
 	return saved, op.Mask().Error(err)
 }
-
-// Digest identifies the plan, see session.Prepared.
-func (op *Operation) Digest() (string, error) { return op.prepared.Digest() }
 
 // Approvals returns what the plan asks to be approved, in the order of the plan.
 func (op *Operation) Approvals() (asked []plan.Approval) {
@@ -161,18 +146,14 @@ func (op *Operation) ProveApprovals(ctx context.Context, release []plan.Approval
 	if len(asks) == 0 {
 		return end, nil
 	}
-	digest, err := op.Digest()
+	digest, err := op.prepared.Digest()
 	if err != nil {
 		return end, err
 	}
 	kube, common := op.client.Clientset, op.prepared.Common
 	at := event.ApprovalsAt{Lease: incluster.ApprovalsLease(), Plan: digest}
 	if at.Lease == "" {
-		user := op.Username(ctx)
-		if user == "" {
-			return end, incluster.ErrNoUser
-		}
-		if at, err = incluster.NewApprovals(ctx, kube, common.Namespace, common.Release, digest, user, asks); err != nil {
+		if at, err = incluster.NewApprovals(ctx, kube, common.Namespace, common.Release, digest, op.Username(ctx), asks); err != nil {
 			return end, err
 		}
 	}

@@ -46,7 +46,7 @@ type Rollback struct {
 
 // PrepareRollback checks and plans a rollback. It does not change the release.
 func PrepareRollback(ctx context.Context, c *connect.Client, rb Rollback) (*Operation, error) {
-	return prepare(ctx, c, &rb.Common, ending{operation: "rollback"}, nil, withOptions(&rb, rb.prepare))
+	return prepare(ctx, c, &rb.Common, ending{operation: "rollback"}, nil, rb.prepare)
 }
 
 func (rb *Rollback) prepare(s *session.Session, c *connect.Client) (*Operation, error) {
@@ -73,7 +73,7 @@ func (rb *Rollback) prepare(s *session.Session, c *connect.Client) (*Operation, 
 		return nil, err
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return rb.run(a, target.Version, state.stored) }
-	return newOperation(c, task{prepared: p, do: run}), nil
+	return newOperation(c, task{prepared: p, do: run, options: rb}), nil
 }
 
 // plan plans a rollback.

@@ -37,9 +37,9 @@ type Uninstall struct {
 // the killed run, if there is one, and returns nil, nil.
 func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Operation, error) {
 	deletionTimeout := u.ReadinessTimeout // Complete replaces 0, which here means no limit
-	return prepare(ctx, c, &u.Common, ending{operation: "uninstall"}, nil, withOptions(&u, func(s *session.Session, c *connect.Client) (*Operation, error) {
+	return prepare(ctx, c, &u.Common, ending{operation: "uninstall"}, nil, func(s *session.Session, c *connect.Client) (*Operation, error) {
 		return u.prepare(s, c, deletionTimeout)
-	}))
+	})
 }
 
 func (u *Uninstall) prepare(s *session.Session, c *connect.Client, deletionTimeout time.Duration) (*Operation, error) {
@@ -67,7 +67,7 @@ func (u *Uninstall) prepare(s *session.Session, c *connect.Client, deletionTimeo
 		return nil, err
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, state.stored) }
-	op := newOperation(c, task{prepared: p, do: run, uninstalling: true, deletionTimeout: deletionTimeout})
+	op := newOperation(c, task{prepared: p, do: run, options: u, uninstalling: true, deletionTimeout: deletionTimeout})
 	if state.Last.Info.Status == rcommon.StatusUninstalled {
 		op.doneMessage = "the release was already uninstalled; its history was deleted"
 	}

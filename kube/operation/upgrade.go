@@ -60,7 +60,7 @@ func (d *Deploy) prepare(ctx context.Context, c *connect.Client, operation strin
 			return err
 		}
 		return check()
-	}, withOptions(d, makePlan))
+	}, makePlan)
 }
 
 // PrepareUpgrade checks and plans an upgrade. It does not change the release.
@@ -107,7 +107,7 @@ func (d *Deploy) prepareUpgrade(s *session.Session, c *connect.Client) (*Operati
 // task returns the task of an install or upgrade. It has tests if their phase is planned.
 func (d *Deploy) task(p *session.Prepared, do func(*attempt) (*rel1.Release, error)) task {
 	hasTests := len(charts.HooksOf(p.Target.Release.Hooks, rel1.HookTest)) > 0
-	return task{prepared: p, do: do, tests: d.Test && hasTests, cleanupOnFail: d.CleanupOnFail && p.Info.Name == "upgrade"}
+	return task{prepared: p, do: do, options: d, tests: d.Test && hasTests, cleanupOnFail: d.CleanupOnFail && p.Info.Name == "upgrade"}
 }
 
 // undo returns the rollback of the upgrade, nil if there is nothing to roll back to.

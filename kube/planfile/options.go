@@ -16,10 +16,13 @@ var steering = []string{
 	"Release", "Namespace", "Step", "BreakOn", "Approve", "CheckImages", "HoldOnFailure", "PlanOnly", "SkipPreflight", "Heartbeat", "Job", "Stack", "Source", "Install", "CreateNamespace", "Strict",
 }
 
-// Options returns the options of an operation that are set, by name. options is a struct; fields that are no text, number, truth
+// Options returns the options of an operation that are set, by name. options is a struct, or nil; fields that are no text, number, truth
 // value or list of such, and those of values, do not count.
 func Options(options any) map[string]string {
 	out := map[string]string{}
+	if options == nil {
+		return out
+	}
 	v := reflect.Indirect(reflect.ValueOf(options))
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		if f.Anonymous || !f.IsExported() || slices.Contains(steering, f.Name) || !isPlain(f.Type) {

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,25 +16,21 @@ import (
 // assignApprovals passes --approve-before and --approve on to the releases that they name. Unlike a breakpoint, an approval
 // is for one release or one group of it.
 func (s *Stack) assignApprovals() error {
-	for _, flag := range []struct {
-		name  string
-		texts []string
-		own   *[]string // the ids of releases
-		of    func(*member) *[]string
-	}{
-		{"--approve-before", s.opts.Common.ApproveBefore, &s.approveBefore, func(m *member) *[]string { return &m.approveBefore }},
-		{"--approve", s.opts.Common.Approve, &s.approved, func(m *member) *[]string { return &m.approved }},
-	} {
-		for _, text := range flag.texts {
-			m, group := s.splitScope(text)
-			switch {
-			case m == nil:
-				return fmt.Errorf("%s %s names no release; write RELEASE or RELEASE/GROUP; list both with: lockstep plan -f %s", flag.name, text, s.opts.File.Path)
-			case group == "":
-				*flag.own = append(*flag.own, m.id)
-			default:
-				*flag.of(m) = append(*flag.of(m), group)
-			}
+	before := s.assign("--approve-before", s.opts.Common.ApproveBefore, &s.approveBefore, func(m *member) *[]string { return &m.approveBefore })
+	given := s.assign("--approve", s.opts.Common.Approve, &s.approved, func(m *member) *[]string { return &m.approved })
+	return cmp.Or(before, given)
+}
+
+// assign adds the releases that the arguments of a flag name to own, and their groups to what of returns.
+func (s *Stack) assign(flag string, texts []string, own *[]string, of func(*member) *[]string) error {
+	for _, text := range texts {
+		switch m, group := s.splitScope(text); {
+		case m == nil:
+			return fmt.Errorf("%s %s names no release; write RELEASE or RELEASE/GROUP; list both with: lockstep plan -f %s", flag, text, s.opts.File.Path)
+		case group == "":
+			*own = append(*own, m.id)
+		default:
+			*of(m) = append(*of(m), group)
 		}
 	}
 	return nil
@@ -42,10 +39,9 @@ func (s *Stack) assignApprovals() error {
 // approvalOf returns the reason for the approval that a release asks for before it is deployed: its own in the file, or
 // --approve-before.
 func (s *Stack) approvalOf(m *member) (reason string, asked bool) {
-	if m.remove {
-		return "", slices.Contains(s.approveBefore, m.id)
+	if !m.remove {
+		reason, asked = plan.ReadApprove(map[string]string{plan.AnnotationApprove: m.Approve})
 	}
-	reason, asked = plan.ReadApprove(map[string]string{plan.AnnotationApprove: m.Approve})
 	return reason, asked || slices.Contains(s.approveBefore, m.id)
 }
 

@@ -50,21 +50,18 @@ func (s *Stack) checkSavedPlan() error {
 			is[m.ID] = fmt.Sprint("needs", m.Needs)
 		}
 	}
-	moved := append(planfile.Differences(inspect.MovedRelease, was, is), movedHooks(s.opts.SavedPlan.Hooks, s.Steps())...)
-	if len(moved) > 0 {
+	hooks := planfile.Differences(inspect.MovedHook, linesOf(s.opts.SavedPlan.Hooks), linesOf(s.Steps()))
+	if moved := append(planfile.Differences(inspect.MovedRelease, was, is), hooks...); len(moved) > 0 {
 		return &planfile.NotAsPlanned{Title: s.info.Title(), Moved: moved}
 	}
 	return nil
 }
 
-// movedHooks returns how the hooks of a run differ from those of the plan that it follows.
-func movedHooks(approved, now []plan.PlannedStep) []inspect.Moved {
-	lines := func(hooks []plan.PlannedStep) map[string]string {
-		lines := map[string]string{}
-		for _, h := range hooks {
-			lines[h.ID] = h.Line()
-		}
-		return lines
+// linesOf returns the command lines of hooks by their IDs.
+func linesOf(hooks []plan.PlannedStep) map[string]string {
+	lines := map[string]string{}
+	for _, h := range hooks {
+		lines[h.ID] = h.Line()
 	}
-	return planfile.Differences(inspect.MovedHook, lines(approved), lines(now))
+	return lines
 }

@@ -8,9 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/engine/inspect"
 	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/kube/helmfile"
+	"lockstep/kube/planfile"
 )
 
 // TestOrderOfHooks (S11a): hooks are groups before and after their releases, in the order of the file; what needs a release waits for
@@ -56,7 +58,8 @@ func TestMovedHooks(t *testing.T) {
 		return plan.PlannedStep{ID: id, Step: plan.Step{Command: "run", Args: args}}
 	}
 	var got []string
-	for _, m := range movedHooks([]plan.PlannedStep{hook("same", "1"), hook("other", "1"), hook("gone")}, []plan.PlannedStep{hook("same", "1"), hook("other", "2"), hook("new")}) {
+	approved, now := []plan.PlannedStep{hook("same", "1"), hook("other", "1"), hook("gone")}, []plan.PlannedStep{hook("same", "1"), hook("other", "2"), hook("new")}
+	for _, m := range planfile.Differences(inspect.MovedHook, linesOf(approved), linesOf(now)) {
 		got = append(got, phrase.Moved(m))
 	}
 	want := []string{"hook gone is approved, but does not run", "hook new is not in the approved plan", "hook other runs run 2, approved was run 1"}

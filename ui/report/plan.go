@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -103,12 +102,13 @@ func (p Plan) Lines() (lines []PlanLine) {
 	for n, c := range p.Changes {
 		if c.Phase != phase {
 			phase, group = c.Phase, ""
-			lines = append(lines, PlanLine{}, PlanLine{Role: theme.Strong, Text: p.phaseTitle(c.Phase)})
+			lines = append(lines, PlanLine{}, PlanLine{Role: theme.Strong, Text: cmp.Or(event.PhaseTitle(c.Phase, state.PhaseKind(c.Phase)), c.Phase)})
 		}
+		g := state.Find(c.Phase, c.Group)
 		if c.Group != group && c.Action != inspect.Hook {
 			group = c.Group
 			name, gate := group, ""
-			if g := state.Find(phase, group); g != nil {
+			if g != nil {
 				name, gate = format.GroupName(&state, g), format.WithPrefix(" waits for ", plan.OutsideNames(g.WaitFor, p.Operation.Namespace))
 				if len(g.Approve) > 0 {
 					gate += " " + phrase.Missing(g.Approve)
@@ -117,14 +117,13 @@ func (p Plan) Lines() (lines []PlanLine) {
 			lines = append(lines, PlanLine{Indent: 2, Text: name, Detail: gate, DetailRole: theme.Quiet})
 		}
 		wait := ""
-		if g := state.Find(c.Phase, c.Group); g != nil && c.Action != inspect.Hook {
+		if g != nil && c.Action != inspect.Hook {
 			wait = format.WithPrefix(", ", plannedWait(g.WaitOf(c.Object)))
 		}
 		lines = append(lines, p.changeLines(c, wait)...)
-		if last := n == len(p.Changes)-1 || p.Changes[n+1].Group != c.Group || p.Changes[n+1].Phase != c.Phase; last {
-			if g := state.Find(c.Phase, c.Group); g != nil && g.NoReturn != "" {
-				lines = append(lines, PlanLine{}, PlanLine{Role: theme.Stopped, Text: "== " + phrase.NoReturnAfter(g.ID, g.NoReturn) + " =="})
-			}
+		last := n == len(p.Changes)-1 || p.Changes[n+1].Group != c.Group || p.Changes[n+1].Phase != c.Phase
+		if last && g != nil && g.NoReturn != "" {
+			lines = append(lines, PlanLine{}, PlanLine{Role: theme.Stopped, Text: "== " + phrase.NoReturnAfter(g.ID, g.NoReturn) + " =="})
 		}
 	}
 	lines = append(lines, PlanLine{}, PlanLine{Text: p.Summary()})
@@ -147,15 +146,6 @@ func (p Plan) changeLines(c inspect.Change, detail string) []PlanLine {
 		lines = append(lines, PlanLine{Indent: changeIndent + 4, Role: theme.DiffRole(line[:min(1, len(line))]), Text: line})
 	}
 	return lines
-}
-
-// phaseTitle returns the heading of a phase.
-func (p Plan) phaseTitle(name string) string {
-	i := slices.IndexFunc(p.Phases, func(phase event.Phase) bool { return phase.Name == name })
-	if i < 0 {
-		return name
-	}
-	return cmp.Or(event.PhaseTitle(name, p.Phases[i].Kind), name)
 }
 
 func (p Plan) line(c inspect.Change) string {
@@ -204,11 +194,11 @@ func countActions(changes []inspect.Change) actionCounts {
 }
 
 func (n actionCounts) String() string {
-	replaced := ""
+	s := fmt.Sprintf("%d to create, %d to change, ", n[inspect.Create], n[inspect.Modify])
 	if count := n[inspect.Replace]; count > 0 {
-		replaced = fmt.Sprintf("%d to replace, ", count)
+		s += fmt.Sprintf("%d to replace, ", count)
 	}
-	return fmt.Sprintf("%d to create, %d to change, %s%d to delete", n[inspect.Create], n[inspect.Modify], replaced, n[inspect.Delete])
+	return s + fmt.Sprintf("%d to delete", n[inspect.Delete])
 }
 
 // Summary counts the changes.

@@ -385,10 +385,8 @@ func (a *app) newManifests() *cobra.Command {
 	cmd.Example = `lockstep manifests shop ./shop -n shop --service-account lockstep > job.yaml
 lockstep manifests shop ./shop -n shop --service-account lockstep -f prod.yaml | kubectl apply -f -`
 	_ = cmd.Flags().Set("install", "true") // defined by newUpgrade
-	for _, name := range []string{"install", "in-cluster", "output", "no-tui", "report", "notify-key-file", "dry-run", "on-hangup", "keep-for", "hide-secret", "show-secrets",
-		"post-renderer", "post-renderer-args"} {
-		cmd.Flags().Lookup(name).Hidden = true
-	}
+	hideFlags(cmd, "install", "in-cluster", "output", "no-tui", "report", "notify-key-file", "dry-run", "on-hangup", "keep-for", "hide-secret", "show-secrets",
+		"post-renderer", "post-renderer-args")
 	cmd.Flags().Lookup("step").Usage = "start paused, before the first write; resume with lockstep attach or ctl"
 	policy := cmd.Flags().Bool("approvals", false, "print the policy by which the API server protects approvals, with the role of those who may approve, instead of a Job")
 	printJob, args := cmd.RunE, cmd.Args

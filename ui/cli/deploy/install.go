@@ -204,12 +204,8 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 	}
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
-	flags.run.addReadiness(cmd)
+	flags.run.addChart(cmd, exec)
 	flags.run.addWaitFor(cmd)
-	flags.run.addTest(cmd)
-	flags.run.addStrict(cmd)
-	flags.run.addPlan(cmd, exec)
-	flags.run.addCheckImages(cmd)
 	flags.run.addSandbox(cmd)
 	flags.run.addRollback(cmd, "the install", "uninstall the release")
 	flags.deploy.add(cmd, installDryRunUsage)

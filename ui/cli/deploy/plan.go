@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
-	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/planfile"
@@ -61,12 +60,8 @@ lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchange
 		sub.Short = "show what " + sub.Name() + " would do"
 	}
 	for _, c := range append(subs, cmd) {
-		hideRunFlags(c)
-		for _, name := range []string{"in-cluster", "image", "keep-for", "service-account", "on-hangup", "on-interrupt"} {
-			if f := c.Flags().Lookup(name); f != nil {
-				f.Hidden = true
-			}
-		}
+		hideFlags(c, forRuns...)
+		hideFlags(c, "in-cluster", "image", "keep-for", "service-account", "on-hangup", "on-interrupt")
 		run := c.RunE
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("dry-run") {
@@ -88,9 +83,15 @@ lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchange
 	return cmd
 }
 
-// hideRunFlags hides the flags of plan and rbac that are only useful for a run.
-func hideRunFlags(cmd *cobra.Command) {
-	for _, name := range []string{"step", "break-on", "hold-on-failure", "no-tui", "report", command.NotifyFlag, "notify-key-file", "rollback-on-failure", "approve", "approval-timeout", "approval-in-cluster", "dry-run", "hide-secret", "show-secrets", "hide-notes"} {
+// forRuns are the flags of plan and rbac that are only useful for a run.
+var forRuns = []string{
+	"step", "break-on", "hold-on-failure", "no-tui", "report", command.NotifyFlag, "notify-key-file", "rollback-on-failure", "approve",
+	"approval-timeout", "approval-in-cluster", "dry-run", "hide-secret", "show-secrets", "hide-notes",
+}
+
+// hideFlags hides flags of a command, as far as it has them.
+func hideFlags(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
 		if f := cmd.Flags().Lookup(name); f != nil {
 			f.Hidden = true
 		}
@@ -114,8 +115,8 @@ func (a *app) plan(cmd *cobra.Command, spec operationSpec) error {
 			return err
 		}
 		refused, changed := p.Count()
-		if refused == 0 {
-			err = a.saveOne(ctx, cmd, spec, op, outPath(cmd))
+		if path := outPath(cmd); refused == 0 && path != "" {
+			err = a.saveOne(ctx, cmd, spec, op, path)
 		}
 		return cmp.Or(err, planResult(cmd, refused, changed))
 	})
@@ -213,12 +214,15 @@ func (a *app) planOnScreen(cmd *cobra.Command, spec operationSpec) error {
 	})
 }
 
-// plannedRun is a planned operation, or a stack of them, whose plan can be saved.
-type plannedRun interface {
-	SavePlan(ctx context.Context, salt []byte) ([]planfile.Release, error)
-	Username(ctx context.Context) string
-	// Steps are the programs that the run starts on this machine.
-	Steps() []plan.PlannedStep
+// planSaver returns the plans of a planned operation, or a stack of them, for a file with the given salt.
+type planSaver func(ctx context.Context, salt []byte) ([]planfile.Release, error)
+
+// saverOf returns the planSaver of an operation.
+func saverOf(op *kube.Operation) planSaver {
+	return func(ctx context.Context, salt []byte) ([]planfile.Release, error) {
+		saved, err := op.SavePlan(ctx, salt)
+		return []planfile.Release{saved}, err
+	}
 }
 
 // outPath returns the file of --out, "" if it is not given.
@@ -230,28 +234,24 @@ func outPath(cmd *cobra.Command) string {
 // saveOne saves the plan of a release.
 func (a *app) saveOne(ctx context.Context, cmd *cobra.Command, spec operationSpec, op *kube.Operation, path string) error {
 	spec.common.PlanOnly = true
-	return a.savePlan(ctx, cmd, path, "", oneRelease{op}, func(compare func(plannedRun) error) error {
+	return a.savePlan(ctx, cmd, path, &planfile.File{By: op.Username(ctx)}, saverOf(op), func(compare func(planSaver) error) error {
 		_, again, err := a.prepareOperation(cmd, spec, a.Settings)
 		if err != nil || again == nil {
 			return cmp.Or(err, errors.New("the plan was not saved, because the cluster changed meanwhile; plan again"))
 		}
-		return compare(oneRelease{again})
+		return compare(saverOf(again))
 	})
 }
 
-// savePlan saves a plan in a file, unless path is "". again plans the same again and compares it: a template may render something
-// else each time.
-func (a *app) savePlan(ctx context.Context, cmd *cobra.Command, path, stack string, first plannedRun, again func(compare func(plannedRun) error) error) error {
-	if path == "" {
-		return nil
-	}
-	var err error
-	f := &planfile.File{By: first.Username(ctx), At: time.Now().UTC().Truncate(time.Second), Stack: stack, Salt: planfile.NewSalt(), Hooks: first.Steps()}
-	if f.Releases, err = first.SavePlan(ctx, f.Salt); err != nil {
+// savePlan saves a plan in a file. f says who saves it, and what a stack has besides its releases. again plans the same again and
+// compares it: a template may render something else each time.
+func (a *app) savePlan(ctx context.Context, cmd *cobra.Command, path string, f *planfile.File, first planSaver, again func(compare func(planSaver) error) error) (err error) {
+	f.At, f.Salt = time.Now().UTC().Truncate(time.Second), planfile.NewSalt()
+	if f.Releases, err = first(ctx, f.Salt); err != nil {
 		return err
 	}
-	err = again(func(second plannedRun) error {
-		compared, err := second.SavePlan(ctx, f.Salt)
+	err = again(func(second planSaver) error {
+		compared, err := second(ctx, f.Salt)
 		if err == nil {
 			err = plans.CheckStable(f, compared)
 		}
@@ -267,14 +267,4 @@ func (a *app) savePlan(ctx context.Context, cmd *cobra.Command, path, stack stri
 	d.Warnings(plans.Clocks(f))
 	d.Note("saved the plan in " + path + "; to run it, add --plan " + command.ShellJoin([]string{path}) + " to the command")
 	return nil
-}
-
-// oneRelease is the plannedRun of an operation.
-type oneRelease struct{ *kube.Operation }
-
-func (oneRelease) Steps() []plan.PlannedStep { return nil }
-
-func (o oneRelease) SavePlan(ctx context.Context, salt []byte) ([]planfile.Release, error) {
-	saved, err := o.Operation.SavePlan(ctx, salt)
-	return []planfile.Release{saved}, err
 }

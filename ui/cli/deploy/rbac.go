@@ -58,10 +58,8 @@ lockstep rbac -f helmfile.yaml`,
 	f.Lookup("service-account").Usage, f.Lookup("service-account").DefValue = "name of the ServiceAccount", "lockstep"
 	f.Lookup("in-cluster").Usage = "also print the permissions for --in-cluster"
 	a.addStack(cmd, &flags.run, &flags.deploy.ChartInput, a.rbacStack)
-	hideRunFlags(cmd)
-	for _, name := range []string{"output", "skip-preflight", "create-namespace", "on-hangup", "description", "labels", "render-subchart-notes", "image", "keep-for"} {
-		f.Lookup(name).Hidden = true
-	}
+	hideFlags(cmd, forRuns...)
+	hideFlags(cmd, "output", "skip-preflight", "create-namespace", "on-hangup", "description", "labels", "render-subchart-notes", "image", "keep-for")
 	return cmd
 }
 

@@ -32,7 +32,7 @@ import (
 // runOperation runs an operation on the screen or as lines until it ends. If the user restarts it, it
 // returns the operation to run next.
 func (a *app) runOperation(cmd *cobra.Command, client *kube.Client, op *kube.Operation, spec operationSpec) (*operationSpec, error) {
-	if spec.readsApprovals() {
+	if spec.provenApprovals {
 		end, err := op.ProveApprovals(cmd.Context(), nil, nil)
 		if err != nil {
 			return nil, err

@@ -21,16 +21,12 @@ import (
 
 // runFlags are the flags that all operations share.
 type runFlags struct {
-	common            kube.Common
-	readiness         readinessFlags
-	waitAll, hold     bool
-	interrupt, hangup string
-	sandbox           bool
-	cluster           clusterFlags
-	approvalTimeout   time.Duration
-	provenApprovals   bool
-	out               outFlags
-	follow            *followers // set by withReports
+	runOptions    // those that need no parsing; withReports sets follow
+	readiness     readinessFlags
+	waitAll, hold bool
+	interrupt     string
+	cluster       clusterFlags
+	out           outFlags
 }
 
 const (
@@ -66,9 +62,14 @@ func (r *runFlags) addWait(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.common.NoHooks, "no-hooks", false, "skip hooks")
 }
 
-// addStrict adds --strict.
-func (r *runFlags) addStrict(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&r.common.Strict, "strict", false, "refuse a chart whose objects would lose their order: what lint reports as an error instead of a warning of the operation")
+// addChart adds the flags of operations that render charts.
+func (r *runFlags) addChart(cmd *cobra.Command, exec executor) {
+	r.addReadiness(cmd)
+	r.addPlan(cmd, exec)
+	r.addCheckImages(cmd)
+	f := cmd.Flags()
+	f.BoolVar(&r.common.Strict, "strict", false, "refuse a chart whose objects would lose their order: what lint reports as an error instead of a warning of the operation")
+	f.BoolVar(&r.common.Test, "test", false, "run the chart's tests (helm.sh/hook: test) at the end of the release; if one fails, the release fails")
 }
 
 // addReadiness adds the flags for the readiness of applied objects.
@@ -91,11 +92,6 @@ func (r *runFlags) addCheckImages(cmd *cobra.Command) {
 // addWaitFor adds --wait-for.
 func (r *runFlags) addWaitFor(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&r.common.WaitFor, "wait-for", nil, "start only once this object from outside the release exists and is ready: "+plan.OutsideFormat+" (repeatable)")
-}
-
-// addTest adds --test.
-func (r *runFlags) addTest(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&r.common.Test, "test", false, "run the chart's tests (helm.sh/hook: test) at the end of the release; if one fails, the release fails")
 }
 
 // addReplace adds --replace.
@@ -173,11 +169,6 @@ type runOptions struct {
 	common        kube.Common // without the release and its namespace
 }
 
-// readsApprovals reports whether the run accepts only approvals that are written to the cluster.
-func (r runOptions) readsApprovals() bool {
-	return r.provenApprovals || incluster.ApprovalsLease() != ""
-}
-
 // timeout returns the time limit of the operation.
 func (r runOptions) timeout() time.Duration { return cmp.Or(r.common.Timeout, kube.DefaultTimeout) }
 
@@ -242,10 +233,9 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	if common.Readiness, err = r.readiness.overrides(); err != nil {
 		return runOptions{}, err
 	}
-	out := runOptions{
-		screen: command.UseScreen(cmd), sandbox: r.sandbox, rollbackOnSignal: common.RollbackOnFailure, hangup: r.hangup, follow: r.follow, notifyKeyFile: r.out.notifyKeyFile, approvalTimeout: r.approvalTimeout,
-		provenApprovals: r.provenApprovals,
-	}
+	out := r.runOptions
+	out.screen, out.rollbackOnSignal, out.notifyKeyFile = command.UseScreen(cmd), common.RollbackOnFailure, r.out.notifyKeyFile
+	out.provenApprovals = r.provenApprovals || incluster.ApprovalsLease() != "" // in the pod of a run
 	if out.savedPlan, err = readPlan(cmd); err != nil {
 		return out, err
 	}

@@ -22,6 +22,7 @@ import (
 	"lockstep/kube/helmfile"
 	"lockstep/kube/incluster"
 	"lockstep/kube/journal"
+	"lockstep/kube/planfile"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
@@ -108,12 +109,8 @@ helmfile build --embed-values | lockstep up -f -`,
 	}
 	flags.add(cmd)
 	cmd.Flags().StringArrayVar(&flags.charts.Set, "set", nil, "set values of every release: key1=val1,key2=val2 (repeatable)")
-	flags.run.addReadiness(cmd)
-	flags.run.addTest(cmd)
+	flags.run.addChart(cmd, executor{writes: true})
 	flags.run.addReplace(cmd)
-	flags.run.addStrict(cmd)
-	flags.run.addPlan(cmd, executor{writes: true})
-	flags.run.addCheckImages(cmd)
 	cmd.Flags().BoolVar(&flags.charts.ForceConflicts, "force-conflicts", false, "take over fields owned by other managers")
 	addCRDs(cmd, &flags.charts.CRDs)
 	command.AddOrder(cmd, &flags.charts.Order)
@@ -260,18 +257,19 @@ func (a *app) planStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 			return err
 		}
 		refused, changed := p.Count()
-		if refused == 0 {
-			err = a.saveStackPlan(cmd, flags, r, stack)
+		if path := outPath(cmd); refused == 0 && path != "" {
+			err = a.saveStackPlan(cmd, flags, r, stack, path)
 		}
 		return cmp.Or(err, planResult(cmd, refused, changed))
 	})
 }
 
-// saveStackPlan saves the plan of a stack as --out says.
-func (a *app) saveStackPlan(cmd *cobra.Command, flags *stackFlags, r runOptions, stack *kube.Stack) error {
+// saveStackPlan saves the plan of a stack in a file.
+func (a *app) saveStackPlan(cmd *cobra.Command, flags *stackFlags, r runOptions, stack *kube.Stack, path string) error {
 	_, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, a.savePlan(ctx, cmd, outPath(cmd), stack.Info().Release, stack, func(compare func(plannedRun) error) error {
-			return a.previewStack(cmd, flags, r, func(again *kube.Stack) error { return compare(again) })
+		f := &planfile.File{By: stack.Username(ctx), Stack: stack.Info().Release, Hooks: stack.Steps()}
+		return struct{}{}, a.savePlan(ctx, cmd, path, f, stack.SavePlan, func(compare func(planSaver) error) error {
+			return a.previewStack(cmd, flags, r, func(again *kube.Stack) error { return compare(again.SavePlan) })
 		})
 	})
 	return err
@@ -374,7 +372,7 @@ func (a *app) refuseReleaseFlags(cmd *cobra.Command) (err error) {
 
 // runStackOperation runs a stack on the screen or as lines until it ends.
 func (a *app) runStackOperation(cmd *cobra.Command, r runOptions, stack *kube.Stack, all clients) error {
-	if r.readsApprovals() {
+	if r.provenApprovals {
 		end, err := stack.ProveApprovals(cmd.Context())
 		if err != nil {
 			return err

@@ -157,18 +157,9 @@ func (a *approvalChanges) Consume(e event.Event) {
 	}
 	var items []inspect.Item
 	for _, o := range g.Objects {
-		items = append(items, inspect.Item{Unit: g.Unit(), Kind: a.kind(e.Phase), Object: o.Object})
+		items = append(items, inspect.Item{Unit: g.Unit(), Kind: a.state.PhaseKind(e.Phase), Object: o.Object})
 	}
 	go a.publish(a.state.Operation, items)
-}
-
-func (a *approvalChanges) kind(phase string) event.PhaseKind {
-	for _, p := range a.state.Phases {
-		if p.Name == phase {
-			return p.Kind
-		}
-	}
-	return ""
 }
 
 // publish looks the changes of a group up. An object whose change is unknown is left out.

@@ -48,14 +48,10 @@ lockstep upgrade shop ./shop --rollback-on-failure`,
 	}
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
-	flags.run.addReadiness(cmd)
+	flags.run.addChart(cmd, exec)
 	flags.run.addReplace(cmd)
 	flags.run.addDeleteCRDs(cmd)
 	flags.run.addWaitFor(cmd)
-	flags.run.addTest(cmd)
-	flags.run.addStrict(cmd)
-	flags.run.addPlan(cmd, exec)
-	flags.run.addCheckImages(cmd)
 	flags.run.addRollback(cmd, "the upgrade", "roll back to the last good revision")
 	flags.deploy.add(cmd, dryRunUsage)
 	o := &flags.deploy.options

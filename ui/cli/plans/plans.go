@@ -17,6 +17,7 @@ import (
 	"lockstep/kube/planfile"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
+	"lockstep/ui/report/format"
 	"lockstep/ui/report/reportfile"
 )
 
@@ -55,24 +56,21 @@ func CheckStable(f *planfile.File, again []planfile.Release) error {
 			moved = append(moved, "release "+second.Scope+" is new")
 			continue
 		}
-		templates := map[string]string{} // by object
+		templates := map[plan.Object]string{}
 		for _, o := range first.Objects {
-			templates[o.Object.String()] = o.Template
+			templates[o.Object] = o.Template
 		}
 		for _, m := range first.Compare(second, false) {
-			switch template := ""; {
-			case m.What == inspect.MovedSent:
-				line := phrase.Moved(m)
-				if template = templates[m.Object.String()]; template != "" {
-					line += " each time, by " + template
-				}
-				if functions := first.Unstable[template]; len(functions) > 0 {
-					line += ", which uses " + strings.Join(functions, ", ")
-				}
-				unstable = append(unstable, line)
-			default:
-				moved = append(moved, phrase.Moved(m))
+			line := phrase.Moved(m)
+			if m.What != inspect.MovedSent {
+				moved = append(moved, line)
+				continue
 			}
+			if template := templates[*m.Object]; template != "" {
+				line += " each time, by " + template
+				line += format.WithPrefix(", which uses ", strings.Join(first.Unstable[template], ", "))
+			}
+			unstable = append(unstable, line)
 		}
 	}
 	switch {

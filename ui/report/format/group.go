@@ -22,7 +22,7 @@ func Progress(g *event.GroupState, removing bool) string {
 
 // Removes reports whether a phase removes its groups.
 func Removes(s *event.State, phase string) bool {
-	return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool { return p.Name == phase && p.Kind == event.PhaseRemove })
+	return s.PhaseKind(phase) == event.PhaseRemove
 }
 
 // GroupName returns the id of a group, after "delete " if the group is deleted by an operation that does not delete all.
