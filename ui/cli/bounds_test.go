@@ -98,8 +98,20 @@ func TestInputsHaveTheLimitOfTheOperation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte(`{clusters: [{name: c, cluster: {server: "http://`+server+`"}}], contexts: [{name: c, context: {cluster: c, user: ""}}], current-context: c}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var running sync.WaitGroup
 	defer running.Wait()
+	for _, args := range [][]string{{"drift", "r"}, {"drift", "-A"}, {"drift", "-f", filepath.Join(dir, "helmfile.yaml")}} {
+		running.Go(func() {
+			out, code, _ := runProgram(t, []string{"KUBECONFIG=" + kubeconfig}, append(args, "--timeout", "5s")...)
+			if code != command.ExitFailed || !strings.Contains(out, "gave up after 5s (--timeout), waiting for answers of the API server") {
+				t.Errorf("%v: exit code %d: %s", args, code, out)
+			}
+		})
+	}
 	running.Go(func() {
 		out, code, _ := runProgram(t, nil, "__complete", "install", "r", "http://"+server+"/c.tgz", "--break-on", "")
 		if code != command.ExitNothingWritten {

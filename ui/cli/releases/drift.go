@@ -68,7 +68,7 @@ lockstep drift shop -n shop --repair`,
 	f := cmd.Flags()
 	f.BoolVarP(&flags.all, "all-namespaces", "A", false, "compare the releases of all namespaces")
 	f.BoolVar(&flags.repair, "repair", false, "apply what differs again, as the record of the release says")
-	f.DurationVar(&flags.repairs.Timeout, "timeout", kube.DefaultTimeout, "time limit of a repair")
+	f.DurationVar(&flags.repairs.Timeout, "timeout", kube.DefaultTimeout, "time limit of a comparison, and of each repair")
 	f.StringArrayVar(&flags.repairs.Approve, "approve", nil, "approve a group of the repair beforehand, named as in --break-on of upgrade (repeatable; only with one RELEASE)")
 	f.DurationVar(&flags.repairs.ApprovalTimeout, "approval-timeout", 0, "how long a group may wait for its approval; then the repair is aborted (default: the value of --timeout)")
 	a.repair.AddFlags(f)
@@ -168,7 +168,9 @@ func (a *app) driftOfStack(cmd *cobra.Command, flags *input.HelmfileFlags) (all 
 	if err != nil {
 		return nil, err
 	}
-	clients, err := kube.Connections(cmd.Context(), file, a.connectTo)
+	clients, err := command.Load(cmd.Context(), answers, func(ctx context.Context) ([]*kube.Client, error) {
+		return kube.Connections(ctx, file, a.connectTo)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -196,9 +198,12 @@ func (a *app) driftOfStack(cmd *cobra.Command, flags *input.HelmfileFlags) (all 
 	return all, nil
 }
 
+// answers is what a comparison waits for, at most as long as --timeout says.
+const answers = "answers of the API server"
+
 // compare compares releases, until the command is cancelled, and prints the warnings about them.
 func (a *app) compare(cmd *cobra.Command, do func(context.Context) ([]inspect.Drift, error)) ([]inspect.Drift, error) {
-	all, err := command.Cancelable(cmd.Context(), do)
+	all, err := command.Load(cmd.Context(), answers, do)
 	for _, r := range all {
 		a.Display(cmd).Warnings(r.Warnings)
 	}
