@@ -76,6 +76,9 @@ func (s Session) LookAtOwner(ctx context.Context, i *resource.Info) error {
 
 // hasChanged reports whether a request failed because the object is not as it was last seen.
 func hasChanged(err error, i *resource.Info) bool {
+	if isGone(err, i) {
+		return true
+	}
 	if apierrors.IsInvalid(err) { // an apply to an object that was created again
 		cause, found := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
 		return found && cause.Field == "metadata.uid"
@@ -87,6 +90,16 @@ func hasChanged(err error, i *resource.Info) bool {
 	// A quota that many objects use at once causes conflicts too.
 	details := status.Status().Details
 	return details == nil || details.Kind == i.Mapping.Resource.Resource || details.Kind == i.Mapping.GroupVersionKind.Kind
+}
+
+// isGone reports whether somebody deleted the object between two of Helm's requests for one update.
+func isGone(err error, i *resource.Info) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Name == i.Name && details.Kind == i.Mapping.Resource.Resource
 }
 
 // CheckOwner returns a *manifest.NotOwned error if the release may not write to an object as it was last seen.

@@ -78,8 +78,9 @@ func (t *Target) blockedBy(i *resource.Info, old metav1.Object) run.Response {
 	}
 	client, uid := t.metadataOf(i), old.GetUID()
 	out.WaitGone = func(ctx context.Context) {
+		// Until, since ExponentialBackoffWithContext returns once Cap is reached.
 		pace := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Cap: 500 * time.Millisecond, Steps: math.MaxInt32}
-		_ = wait.ExponentialBackoffWithContext(ctx, pace, func(ctx context.Context) (bool, error) {
+		_ = pace.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 			now, err := client.Get(ctx, i.Name, metav1.GetOptions{})
 			return apierrors.IsNotFound(err) || err == nil && now.GetUID() != uid, nil
 		})

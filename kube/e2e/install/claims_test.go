@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
+	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +17,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
 )
 
@@ -296,6 +300,67 @@ func TestObjectThatChanges(t *testing.T) {
 			})
 			if data := r.ConfigMapData("shared"); out.Err != nil || data["v"] != "2" || data["theirs"] != "1" {
 				t.Errorf("%v, error %v", data, out.Err)
+			}
+		})
+	}
+}
+
+// TestObjectDeletedMeanwhile: Helm sends several requests for one update. If somebody deletes the object before any of them, the
+// run creates it again.
+func TestObjectDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	const requests = 3 // of one update that migrates to server-side apply
+	for _, tt := range []struct{ before, now string }{{"true", "true"}, {"false", "false"}, {"false", "true"}} {
+		t.Run("server-side "+tt.before+" to "+tt.now, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			chart := func(v string) *charts.Chart {
+				docs := []string{rig.ConfigMap("first", rig.Group("first"))}
+				for n := range requests {
+					docs = append(docs, rig.ConfigMap(fmt.Sprint("shared-", n), rig.Group("late", "first"), "v: \""+v+"\""))
+				}
+				return rig.ChartOf(t, docs...)
+			}
+			r.Deploy("plain", rig.UseChart(chart("1"), func(i *kube.Deploy) { i.ServerSide = tt.before }))
+			configMaps := r.Cluster.CoreV1().ConfigMaps(r.Namespace)
+			var mu sync.Mutex
+			var seen map[string]int // requests for each object, once the group may start
+			client := r.ConnectThrough(rig.Interceptor{Intercept: func(_ http.ResponseWriter, q *http.Request) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				name := path.Base(q.URL.Path)
+				if seen == nil || !strings.HasPrefix(name, "shared-") {
+					return false
+				}
+				if strings.HasSuffix(name, fmt.Sprint("-", seen[name])) {
+					if err := configMaps.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+						t.Error(err)
+					}
+				}
+				seen[name]++
+				return false
+			}}, "")
+			op, err := r.WithClient(client).Upgrade("plain", rig.UseChart(chart("2"), func(u *kube.Deploy) {
+				u.BreakOn, u.ServerSide = []string{"edge:late"}, tt.now
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := r.Run(op, func(e event.Event) {
+				if e.Kind == event.KindRun && e.Status == event.Paused {
+					mu.Lock()
+					defer mu.Unlock()
+					seen = map[string]int{}
+					op.Command(event.Command{Name: event.Resume})
+				}
+			})
+			if out.Err != nil || out.State.Exit != 0 {
+				t.Fatalf("exit %d, error %v", out.State.Exit, out.Err)
+			}
+			for n := range requests {
+				if data := r.ConfigMapData(fmt.Sprint("shared-", n)); data["v"] != "2" {
+					t.Errorf("deleted before request %d: %v", n+1, data)
+				}
 			}
 		})
 	}
