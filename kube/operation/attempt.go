@@ -137,7 +137,7 @@ func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client
 			return t.prepared.Target.Record, client.ExpectHooks(rel)
 		},
 		BeforeDeployed: beforeDeployed,
-		HoldsLease:     r.op.holdsLease,
+		HoldsLease:     r.op.HoldsLease,
 		Job:            r.op.prepared.Common.Job,
 		Undo:           t.rollbackOnFailure, // it does not complete the operation
 		Taken:          r.op.taken.All,

@@ -75,7 +75,7 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 	up.BreakOn, up.Approve = nil, nil
 	up.OnStep = nil
 	up.Common.Lease.OnWait = nil
-	up.RunInProgress = running.progress()
+	up.RunInProgress, up.HoldsLease = running.progress(), running.HoldsLease()
 	edited, err := PrepareUpgrade(ctx, op.client, up)
 	if err != nil {
 		op.Mask().AddValues(up.Values) // the error may contain them
@@ -146,9 +146,9 @@ func (op *Operation) editWithOverrides(ctx context.Context, encoded string) (*Ed
 	return edit, nil
 }
 
-// progress reports whether the run holds the Lease, and which revision it has created, for planning its next revision.
+// progress reports which revision the run has created, for planning its next revision.
 func (op *Operation) progress() *session.RunProgress {
-	progress := &session.RunProgress{HoldsLease: op.holdsLease()}
+	progress := &session.RunProgress{}
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if op.attempt != nil {
@@ -286,7 +286,7 @@ func (r *runner) startEditedRevision(a *attempt, edit *Edit) (ended bool, cause 
 // the running revision.
 func (r *runner) prepareNext(a *attempt, edit *Edit) (*Operation, error) {
 	op, up := r.op, edit.opts
-	up.RunInProgress = op.progress()
+	up.RunInProgress, up.HoldsLease = op.progress(), op.HoldsLease()
 	edited, err := PrepareUpgrade(r.engine.RequestContext(), op.client, up)
 	if err == nil {
 		err = op.checkBase(edited)

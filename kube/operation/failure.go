@@ -139,7 +139,7 @@ func (op *Operation) createdRevision(a *attempt) bool {
 // of its Job wrote counts once this one has its lock.
 func (op *Operation) wrote(a *attempt) bool {
 	earlier, _ := op.ChangedEarlier()
-	return a != nil && (earlier && op.holdsLease() || a.driver.WriteResult().Stored || op.writes.Any())
+	return a != nil && (earlier && op.HoldsLease() || a.driver.WriteResult().Stored || op.writes.Any())
 }
 
 // exitNothingDeployed returns the exit code of an operation that wrote nothing, except perhaps the namespace:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"lockstep/engine/event"
 	"lockstep/engine/run"
@@ -17,7 +18,7 @@ import (
 )
 
 // lockState is the state of the operation's Lease (R51, R51a). The operation acquires it before its first write to the
-// release, keeps it during the rollback and releases it at the end.
+// release, or Lock does before Run, keeps it during the rollback and releases it at the end.
 type lockState struct {
 	ctx    context.Context         // ends when the lock is lost
 	cancel context.CancelCauseFunc // of ctx
@@ -28,6 +29,7 @@ type lockState struct {
 	lostErr error
 	// records lists the release records, nil until they are first listed.
 	records release.Records
+	engine  *run.Engine // of the run, nil before Run
 }
 
 func (s *lockState) state() (l *heldLease, lostErr error) {
@@ -40,7 +42,7 @@ func (s *lockState) state() (l *heldLease, lostErr error) {
 // already has the operation's Lease.
 func (a *attempt) acquireLock(expected *rel1.Release) (*rel1.Release, error) {
 	if !a.task.rollbackOnFailure {
-		if err := a.op.acquire(a.engine); err != nil {
+		if err := a.op.acquire(a.engine.RequestContext(), a.engine.Publish); err != nil {
 			return nil, err
 		}
 	}
@@ -62,25 +64,55 @@ func (a *attempt) acquireLockAndWriteMarks(expected *rel1.Release) (*rel1.Releas
 	return release.MustExist(release.Last(a.helm.Config.Releases, name))
 }
 
+// Lock acquires the Lease of the release before Run, for programs that run before it, and verifies that nobody has changed the
+// release since planning. Run releases it; without Run, Unlock does. Before the namespace exists, only Run can lock the release. publish
+// gets the warnings.
+func (op *Operation) Lock(ctx context.Context, publish func(event.Event)) error {
+	if err := op.acquire(ctx, publish); apierrors.IsNotFound(err) && op.prepared.Last == nil {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	op.ledger.Seal(time.Time{})
+	return op.checkRecords(ctx)
+}
+
+// Unlock releases the Lease after Lock, if Run was not called.
+func (op *Operation) Unlock(publish func(event.Event)) {
+	op.lock.mu.Lock()
+	ran := op.lock.engine != nil
+	op.lock.mu.Unlock()
+	if !ran {
+		op.unlock(publish)
+	}
+}
+
+// KeepLock takes over the Lease of an operation that this one replaces before Run.
+func (op *Operation) KeepLock(replaced *Operation) {
+	if replaced.HoldsLease() {
+		op.lock = replaced.lock
+	}
+}
+
 // acquire acquires the Lease of the release. If Leases turn out to be unavailable, it warns and returns nil.
-func (op *Operation) acquire(eng *run.Engine) error {
+func (op *Operation) acquire(ctx context.Context, publish func(event.Event)) error {
 	p := op.prepared
-	if p.Lease.Status == lease.Unavailable || op.holdsLease() { // already warned about, or an edit reuses it
+	if p.Lease.Status == lease.Unavailable || op.HoldsLease() { // already warned about, or an edit reuses it
 		return nil
 	}
 	opts := p.Common.Lease
-	opts.OnWait = func(message string) { eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R51", Message: message}) }
+	opts.OnWait = func(message string) { publish(event.Event{Kind: event.KindWarning, Rule: "R51", Message: message}) }
 	params := lease.Params{
 		Namespace: p.Common.Namespace, Release: p.Common.Release, Operation: p.Info.Name, Job: p.Common.Job, Stack: p.Common.Stack, CheckRecords: op.checkRecords,
-		OnUnavailable: func(s lease.State) { eng.Publish(event.WarningEvent(s.Warning())) },
+		OnUnavailable: func(s lease.State) { publish(event.WarningEvent(s.Warning())) },
 	}
-	l, found, err := acquireLease(run.RetryContext(eng.RequestContext()), op.client, params, p.Lease, opts)
+	l, found, err := acquireLease(run.RetryContext(ctx), op.client, params, p.Lease, opts)
 	if err != nil {
 		op.ledger.Seal(time.Time{}) // what changes from now on is the work of another run
 		return err
 	}
 	if l == nil {
-		eng.Publish(event.WarningEvent(found.Warning()))
+		publish(event.WarningEvent(found.Warning()))
 		return nil
 	}
 	op.lock.mu.Lock()
@@ -191,15 +223,12 @@ func (op *Operation) noteWait(e event.Event) {
 // loseLock records that the lock is lost, and stops the run.
 func (op *Operation) loseLock(why error) {
 	op.lock.mu.Lock()
-	first := op.lock.lostErr == nil
+	first, eng := op.lock.lostErr == nil, op.lock.engine
 	if first {
 		op.lock.lostErr = why
 	}
 	op.lock.mu.Unlock()
 	op.lock.cancel(why)
-	op.mu.Lock()
-	eng := op.engine
-	op.mu.Unlock()
 	if !first || eng == nil {
 		return
 	}
@@ -207,7 +236,8 @@ func (op *Operation) loseLock(why error) {
 	eng.Command(event.Command{Name: event.Stop, Reason: why.Error(), KnowsRollback: true}) // it needs no confirmation (R43)
 }
 
-func (op *Operation) holdsLease() bool {
+// HoldsLease reports whether the operation has acquired the Lease.
+func (op *Operation) HoldsLease() bool {
 	l, _ := op.lock.state()
 	return l != nil
 }
@@ -222,13 +252,13 @@ func (op *Operation) lost() error {
 }
 
 // unlock deletes the Lease at the end of the run, and warns if it stays.
-func (op *Operation) unlock() {
+func (op *Operation) unlock(publish func(event.Event)) {
 	l, _ := op.lock.state()
 	if l == nil {
 		return
 	}
 	if err := l.unlock(); err != nil {
-		op.engine.Publish(event.Event{Kind: event.KindWarning, Rule: "R51", Message: err.Error()})
+		publish(event.Event{Kind: event.KindWarning, Rule: "R51", Message: err.Error()})
 	}
 }
 

@@ -62,7 +62,7 @@ type shared struct {
 	taken  *cluster.TakenOver
 	// applied are the objects of the operation that a Check looks at; nil for others.
 	applied *cluster.Applied
-	lock    lockState
+	lock    *lockState
 
 	mu              sync.Mutex // guards the fields below
 	engine          *run.Engine
@@ -100,6 +100,7 @@ func newOperation(c *connect.Client, main task) *Operation {
 		op.taken = cluster.NewTakenOver(p.Taken)
 	}
 	op.revisions = []*Operation{op}
+	op.lock = &lockState{}
 	op.lock.ctx, op.lock.cancel = context.WithCancelCause(context.Background())
 	op.writes.SetGuard(op.guard)
 	op.feed.OnEvent = op.noteWait
@@ -377,8 +378,11 @@ func (op *Operation) start() *run.Engine {
 		Approve: op.prepared.Approved, Author: lease.NewAuthor(common.Job).Name,
 		NoReturn: slices.Concat(op.prepared.NoReturn, op.noReturn), PastNoReturn: common.PastNoReturn,
 		Kept: common.Journal.Before().Steering, Keep: common.Journal.SteeringKeeper(op.keepEdits),
-		BeforeEnd: op.unlock,
+		BeforeEnd: func() { op.unlock(op.feed.Publish) },
 	})
+	op.lock.mu.Lock()
+	op.lock.engine = op.engine
+	op.lock.mu.Unlock()
 	op.mu.Unlock()
 	for _, c := range op.pendingCommands { // no more are queued once the engine is set
 		op.Command(c)

@@ -101,6 +101,8 @@ type Common struct {
 
 	// RunInProgress is the run that this operation continues as an edit (R46), nil if it is not one.
 	RunInProgress *RunProgress
+	// HoldsLease means that the run holds the Lease of the release already, from the revision or the plan that this one replaces.
+	HoldsLease bool
 
 	// SavedPlan is the plan that the operation must follow (R55), nil for none.
 	SavedPlan *planfile.Saved
@@ -126,8 +128,7 @@ type Common struct {
 
 // RunProgress is the progress of a run that is being edited.
 type RunProgress struct {
-	HoldsLease bool // the run holds the release's Lease
-	Revision   int  // created by the run, and marked failed when the edited revision starts; 0 for none
+	Revision int // created by the run, and marked failed when the edited revision starts; 0 for none
 }
 
 // Created reports whether the run created a revision.

@@ -64,7 +64,7 @@ func OpenIfUnlocked(ctx context.Context, c *connect.Client, common Common) (*Ses
 	}
 	common.ReportStep("reading release " + common.Release + " in the cluster")
 	s, err := Open(ctx, c, common)
-	if err != nil || common.PlanOnly || common.RunInProgress != nil && common.RunInProgress.HoldsLease {
+	if err != nil || common.PlanOnly || common.HoldsLease {
 		return s, err
 	}
 	if s.Lease, err = lease.Look(ctx, s.Client.Leases(common.Namespace), common.Release, common.Lease); err != nil {

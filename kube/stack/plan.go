@@ -20,7 +20,6 @@ import (
 	"lockstep/kube/mask"
 	"lockstep/kube/operation"
 	"lockstep/kube/readiness"
-	"lockstep/kube/release"
 	"lockstep/kube/session"
 )
 
@@ -279,13 +278,15 @@ func (s *Stack) warnUnmatched() {
 var errDependency = errors.New("a release that it needs could not be planned")
 
 // plan prepares the operation of a release. before are the objects of the releases that it needs, which exist when it
-// starts. continues is the ledger of an earlier plan of it, nil for none.
+// starts. replaced is an earlier plan of it, nil for none: the new one has its ledger.
 //
 // Rule S7: each release has its own operation, an install, upgrade or uninstall. It resumes an
 // earlier one that was killed (R50) and holds its own Lease (R51).
-func (s *Stack) plan(ctx context.Context, m *member, before provided, continues *release.Ledger) (p planned) {
+func (s *Stack) plan(ctx context.Context, m *member, before provided, replaced *operation.Operation) (p planned) {
 	common := s.common(m)
-	common.Continues = continues
+	if replaced != nil {
+		common.Continues, common.HoldsLease = replaced.Ledger(), replaced.HoldsLease()
+	}
 	if common.Provided = before[m.cluster]; common.Provided == nil {
 		common.Provided = session.NewProvided()
 	}

@@ -31,13 +31,14 @@ func (s *Stack) freshOperation(m *member) (*operation.Operation, error) {
 	}
 	m.client.CacheNothing()
 	op.Ledger().Seal(time.Time{})
-	fresh := s.plan(context.Background(), m, provided{}, op.Ledger()) // the releases that it needs are deployed
+	fresh := s.plan(context.Background(), m, provided{}, op) // the releases that it needs are deployed
 	if lost := (*lease.LostError)(nil); errors.As(fresh.err, &lost) {
 		return op, nil // which fails without a write and names the new revision
 	}
 	if fresh.err != nil {
 		return nil, fmt.Errorf("plan release %s again: %w", m.id, fresh.err)
 	}
+	fresh.op.KeepLock(op)
 	s.mu.Lock()
 	m.op, m.unchanged = fresh.op, m.unchanged && fresh.unchanged
 	s.mu.Unlock()

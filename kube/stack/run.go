@@ -87,6 +87,7 @@ func (s *Stack) start() *run.Engine {
 		NoReturn: s.passedEarlier(), PastNoReturn: s.opts.Common.PastNoReturn,
 		Approve: s.approved, Author: lease.NewAuthor(s.opts.Common.Job).Name,
 		Kept: s.opts.Journal.Entry("").Before().Steering, Keep: s.steeringKeeper(),
+		BeforeEnd: s.unlockReleases,
 	})
 	s.mu.Lock()
 	s.engine = eng

@@ -35,6 +35,9 @@ func (s *Stack) runStep(ctx context.Context, st *step, o plan.Object) (run.Respo
 	if err != nil {
 		return run.Response{}, err
 	}
+	if err := s.lockRelease(ctx, st); err != nil {
+		return run.Response{}, err
+	}
 	s.mu.Lock()
 	s.ranStep = true
 	s.mu.Unlock()
@@ -66,6 +69,41 @@ func (s *Stack) runStep(ctx context.Context, st *step, o plan.Object) (run.Respo
 	}
 	report(run.Observation{Object: o, Status: event.Ready, Message: phrase.Exited(0)})
 	return run.Response{Change: event.Ran, Message: phrase.Exited(0)}, nil
+}
+
+// lockRelease locks the release of a step that runs before its operation, which then has the lock: of two runs, only one starts
+// the migration of a release (R51).
+func (s *Stack) lockRelease(ctx context.Context, st *step) error {
+	m := st.member
+	if m == nil || st.phase == phaseCleanup || s.isUnchanged(m) {
+		return nil
+	}
+	m.locking.Lock()
+	defer m.locking.Unlock()
+	s.mu.Lock()
+	op, started := m.op, m.started
+	s.mu.Unlock()
+	if op == nil || started || op.HoldsLease() {
+		return nil
+	}
+	return op.Lock(ctx, m.publisher(s.engine))
+}
+
+// unlockReleases unlocks the releases whose operations were not started.
+func (s *Stack) unlockReleases() {
+	for _, m := range s.members {
+		if op := s.plannedOperation(m); op != nil {
+			op.Unlock(m.publisher(s.engine))
+		}
+	}
+}
+
+// publisher returns how events of the release are published outside of its operation.
+func (m *member) publisher(eng *run.Engine) func(event.Event) {
+	return func(e event.Event) {
+		e.Scope = m.id
+		eng.Publish(e)
+	}
 }
 
 // stepTimeout returns how long a step may run.

@@ -106,6 +106,7 @@ type member struct {
 	cluster connect.ClusterID
 	// watches are shared by all releases of a context; nil with PlanOnly.
 	watches *cluster.Watches
+	locking sync.Mutex // of lockRelease
 	planned
 	// prepared is closed once planned is filled in.
 	prepared chan struct{}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
 	"lockstep/kube"
@@ -252,6 +254,52 @@ func TestHeldHook(t *testing.T) {
 	}
 	if g := state.Find("releases", post); g.Status != event.Ready || g.Objects[0].Message != "skipped after it failed: known" || len(state.Fixed) != 2 || state.Fixed[1].Reason != "known" {
 		t.Errorf("%s %q, fixed %+v", g.Status, g.Objects[0].Message, state.Fixed)
+	}
+}
+
+// TestHooksUnderTheLock (R51, S11a): what a hook does before its release is under the lock of the release. Of two runs, only one starts
+// it; one that was planned before the other has deployed does not start it either.
+func TestHooksUnderTheLock(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	waits := noted("presync", "until test -e go; do sleep 0.05; done")
+	h := newHooked(b, map[string]string{"a": waits, "b": noted("presync", "exit 4")},
+		release{Name: "a", Dir: chart(t, "a")}, release{Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}})
+	prepare := func() *kube.Stack {
+		s, err := h.prepare(false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first, second, third := prepare(), prepare(), prepare()
+	var once sync.Once
+	state, _ := b.run(first, nil, func(e event.Event) {
+		if e.Kind == event.KindLog {
+			once.Do(func() {
+				state, _ := b.run(second, nil, nil)
+				if g := state.Find("releases", b.id("a")+"/presync/note"); state.Exit == 0 || !strings.Contains(g.Cause, "locked by another run") {
+					t.Errorf("the second run: exit %d: %s", state.Exit, phrase.Reason(state))
+				}
+				if err := os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+	if got, want := texts(h.notes()), []string{"a presync", "b presync"}; state.Exit != 1 || !slices.Equal(got, want) {
+		t.Errorf("exit %d, %q, want %q", state.Exit, got, want)
+	}
+	state, _ = b.run(third, nil, nil)
+	if g := state.Find("releases", b.id("a")+"/presync/note"); state.Exit == 0 || !strings.Contains(g.Cause, "revision 1 (deployed) was created in the meantime") || len(h.notes()) > 0 {
+		t.Errorf("the third run: exit %d: %s", state.Exit, phrase.Reason(state))
+	}
+	for _, name := range []string{"a", "b"} {
+		namespace, _, _ := strings.Cut(b.id(name), "/")
+		leases, err := b.Cluster.CoordinationV1().Leases(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(leases.Items) > 0 {
+			t.Errorf("left: %v, %v", leases.Items, err)
+		}
 	}
 }
 
