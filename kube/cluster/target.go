@@ -45,6 +45,8 @@ type Session struct {
 	Replaces map[plan.Object]Replacement
 	// BeforeWrite, if set, is called before each request that writes an object of a group. The object fails with its error.
 	BeforeWrite func(ctx context.Context, g *plan.Group, o plan.Object, removes bool) error
+	// Gone, if set, is called when an object that was applied is gone, and the run has not deleted it as a hook. It must not block.
+	Gone func()
 	// Warn is called with each warning, from any goroutine.
 	Warn func(plan.Warning)
 }

@@ -87,6 +87,8 @@ func (j *expiringJob) applied(i *resource.Info) {
 func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Observation)) {
 	if h := t.hooks[ob.Object]; h != nil {
 		h.SetStatus(ob.Status)
+	} else if a := t.attempts[ob.Object]; ob.Status == event.Gone && t.send != nil && t.session.Gone != nil && a != nil && a.count.Load() > 0 {
+		t.session.Gone()
 	}
 	j := t.expiring[ob.Object]
 	if j == nil || t.send == nil {

@@ -71,6 +71,7 @@ func (r *runner) newAttempt(t task) (*attempt, error) {
 	}
 	var driver *release.Driver
 	check := r.planCheck(t)
+	session.Gone = func() { go r.op.lookAgain(r.engine.RequestContext()) } // somebody may be uninstalling the release
 	session.BeforeWrite = func(ctx context.Context, g *plan.Group, o plan.Object, removes bool) error {
 		if check != nil {
 			if err := check(ctx, g, o, removes); err != nil {

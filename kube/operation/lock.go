@@ -168,6 +168,13 @@ func (op *Operation) checkRecords(ctx context.Context) error {
 	return op.ledger.Look(ctx, op.listRecords)
 }
 
+// lookAgain looks at the release records because somebody has deleted an object: if the release is somebody else's now, the run stops at
+// once instead of waiting for the object.
+func (op *Operation) lookAgain(ctx context.Context) {
+	op.ledger.Waited()
+	_ = op.ledger.Admit(ctx, op.listRecords) // the next write or the end of the run reports an error
+}
+
 // listRecords lists the release records. Its requests end with ctx, or when the lock is lost.
 func (op *Operation) listRecords(ctx context.Context) (release.Snapshots, error) {
 	op.lock.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"helm.sh/helm/v4/pkg/cli"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
@@ -96,6 +97,44 @@ func TestHelmRollsBackMeanwhile(t *testing.T) {
 	r.AssertHistory("1 superseded", "2 pending-upgrade", "3 deployed")
 	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"before"}) {
 		t.Errorf("remaining: %v, want those of revision 1", got)
+	}
+}
+
+// TestHelmUninstallsMeanwhile: Helm uninstalls the release while a run waits for an object. The run ends at once and says so, instead of
+// waiting for the object (R51b).
+func TestHelmUninstallsMeanwhile(t *testing.T) {
+	t.Parallel()
+	slow := rig.Deployment("slow", nil, "1h")
+	for name, prepare := range map[string]func(r *rig.Rig) (*kube.Operation, error){
+		"upgrade": func(r *rig.Rig) (*kube.Operation, error) {
+			return r.Upgrade("plain", rig.UseChart(rig.ChartOf(r.T, slow, rig.ConfigMap("more", nil)), nil))
+		},
+		"repair": func(r *rig.Rig) (*kube.Operation, error) {
+			if err := r.Cluster.AppsV1().Deployments(r.Namespace).Delete(r.T.Context(), "slow", metav1.DeleteOptions{}); err != nil {
+				r.T.Fatal(err)
+			}
+			return r.Client.PrepareRepair(r.T.Context(), kube.Repair{Common: r.Common()})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.MustHelm("install", "t", rig.MakeDir(t, rig.Files{"templates/all.yaml": slow}))
+			op, err := prepare(r)
+			out := runUntilApplied(r, op, err, "slow", func() {
+				go func() {
+					time.Sleep(90 * time.Second) // much longer than an uninstall takes
+					op.Command(event.Command{Name: event.Abort})
+				}()
+				r.MustHelm("uninstall", "t")
+			})
+			if out.State.Exit != 1 || !strings.Contains(out.State.Message, "another run or Helm changed release t in namespace "+r.Namespace) {
+				t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+			}
+			if left := r.Labelled(); len(left) > 0 {
+				t.Errorf("left %v", left)
+			}
+		})
 	}
 }
 
