@@ -134,7 +134,6 @@ func (d *Deploy) plan(s *session.Session, state *releaseState) (*session.Prepare
 	}
 	onServer := serverSide(d.ServerSide, r.release)
 	target.ClientSide = !onServer
-	target.Migrate = state.Current.ApplyMethod != string(rel1.ApplyMethodServerSideApply) // also Helm 3, which records no method
 	tree, treeWarnings, err := d.Chart.Tree(values)
 	if err != nil {
 		return nil, nil, err
@@ -185,7 +184,7 @@ func (d *Deploy) addRendered(p *planInput, r *rendered, tree *plan.Chart) (_ *pl
 
 // newTarget returns the settings of the target, without the rendered chart. The values decide which subcharts are enabled.
 func (d *Deploy) newTarget(s *session.Session, values map[string]any) (target session.Target, crds preflight.Findings, err error) {
-	target = session.Target{Method: helmclient.Method{Force: d.ForceConflicts, Replace: d.ForceReplace, Adopts: true}}
+	target = session.Target{Method: helmclient.Method{Force: d.ForceConflicts, Replace: d.ForceReplace, Migrate: true, Adopts: true}}
 	if d.CRDs != CRDsUpgrade {
 		return target, crds, nil
 	}

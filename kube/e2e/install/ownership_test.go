@@ -126,6 +126,39 @@ func TestTakenOverIsKept(t *testing.T) {
 	}
 }
 
+// TestTakenOverAgain: an upgrade that has taken over an object of another release fails, and its rollback gives the object back. The
+// same command then succeeds, however the other release was applied: a conflict is with somebody else's field manager (R31a, R50).
+func TestTakenOverAgain(t *testing.T) {
+	t.Parallel()
+	first, shared := rig.ConfigMap("first", rig.Group("first")), rig.ConfigMap("shared", rig.Group("shared", "first"), "v: mine")
+	for _, serverSide := range []string{"true", "false"} {
+		t.Run("server-side "+serverSide, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.TakesOver = []string{"configmaps/shared"}
+			other := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("shared", nil, "v: theirs")})
+			r.MustHelm("install", "other", other, "--server-side="+serverSide)
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, first), nil))
+			upgrade := func(docs ...string) (*kube.Operation, error) {
+				return r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, docs...), func(u *kube.Deploy) {
+					u.TakeOwnership, u.RollbackOnFailure, u.ReadinessTimeout = true, true, 2*time.Second
+				}))
+			}
+			op, err := upgrade(first, shared, rig.Deployment("bad", rig.Group("late", "shared"), "1h"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Outcome, "kept what existed before this release took it over: ConfigMap/shared") {
+				t.Errorf("exit %d, outcome %q", out.State.Exit, out.State.Outcome)
+			}
+			r.MustRun(upgrade(first, shared))
+			if now := r.ConfigMapData("shared"); now["v"] != "mine" {
+				t.Errorf("the object has %v", now)
+			}
+		})
+	}
+}
+
 // TestTakenOverIsRecorded: a run takes over an object and ends before it is done. The next command that removes it keeps it, and
 // gives it back: a rollback, an uninstall (R31a).
 func TestTakenOverIsRecorded(t *testing.T) {
