@@ -63,15 +63,20 @@ type target struct {
 	release *Release
 	info    *resource.Info
 	object  plan.Object
+	scope   manifest.Scope
 	ignored []string // JSON pointers
 	live    *unstructured.Unstructured
 	err     error // why it is unknown; also that there is none
 	// counted are the fields that differ, and kept those whose differences do not count.
 	counted, kept []manifest.Difference
+	// rewritten are the fields that Helm itself has written otherwise than the record says, unsure why that may be no drift.
+	rewritten []manifest.Difference
+	unsure    error
 }
 
 // Compare compares deployed revisions with the cluster: their objects, or those of them that are chosen, nil for all. It reads each
-// kind in a namespace with at most three requests, however many releases have objects there. Secrets hides values in the result.
+// kind in a namespace with at most three requests, however many releases have objects there, and sends a dry run of each object that
+// Helm itself has written otherwise than the record says. Secrets hides values in the result.
 func Compare(ctx context.Context, c *connect.Client, secrets *mask.Mask, releases []*rel1.Release, chosen []plan.Object) ([]*Release, error) {
 	r := &reader{ctx, c, map[string]map[plan.Object]bool{}}
 	out := make([]*Release, len(releases))
@@ -88,6 +93,7 @@ func Compare(ctx context.Context, c *connect.Client, secrets *mask.Mask, release
 		targets = append(targets, slices.DeleteFunc(found, func(t *target) bool { return chosen != nil && !slices.Contains(chosen, t.object) })...)
 	}
 	r.readAll(targets)
+	r.applyRewritten(targets)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("read the objects: %w", context.Cause(ctx))
 	}
@@ -118,7 +124,7 @@ func targetsOf(c *connect.Client, r *Release, rel *rel1.Release) (targets []*tar
 			continue
 		}
 		b.Scope().Mark(i)
-		t := &target{release: r, info: i, object: f.Resource.Object}
+		t := &target{release: r, info: i, object: f.Resource.Object, scope: b.Scope()}
 		if f.Late {
 			t.err = errNoKind
 		}
@@ -172,7 +178,11 @@ func (r *reader) fields(t *target, secrets *mask.Mask) (fields []inspect.Drifted
 		return nil
 	}
 	recorded := manifest.AsStored(sent)
-	for _, d := range manifest.Differences(recorded, t.live) {
+	if t.unsure != nil {
+		t.warnUnsure()
+		t.rewritten = nil
+	}
+	for _, d := range append(manifest.Differences(recorded, t.live), t.rewritten...) {
 		if plan.InPointer(d.Pointer(), t.ignored) || d.Pointer() == "/spec/replicas" && r.isScaled(t) {
 			t.kept = append(t.kept, d)
 		} else {
@@ -192,6 +202,17 @@ func (r *reader) fields(t *target, secrets *mask.Mask) (fields []inspect.Drifted
 		fields = append(fields, f)
 	}
 	return fields
+}
+
+// warnUnsure warns of a field that Helm itself has written otherwise, because whether that is drift is unknown.
+func (t *target) warnUnsure() {
+	for _, d := range t.rewritten {
+		if !plan.InPointer(d.Pointer(), t.ignored) {
+			t.release.Warnings = append(t.release.Warnings, plan.Warning{Rule: "S18", Object: &t.object, Message: fmt.Sprintf(
+				"%s: field %s is not as the record says, although Helm has written it; whether that is drift is unknown: %v", t.object, d.Field, t.unsure)})
+			return
+		}
+	}
 }
 
 // hidden returns a value without secrets in its texts.

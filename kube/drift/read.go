@@ -93,6 +93,35 @@ func (r *reader) list(k collection, selector string, wanted []*target) (missing 
 	return missing, nil
 }
 
+// applyRewritten asks the API server, by a dry run of each object, which fields another release or program has written as Helm:
+// those that applying the object again would change. Defaults, and what a webhook makes of the object, would be the same.
+func (r *reader) applyRewritten(targets []*target) {
+	var asks errgroup.Group
+	asks.SetLimit(maxConcurrent)
+	for _, t := range targets {
+		sent, ok := t.info.Object.(*unstructured.Unstructured)
+		if !ok || t.live == nil || t.live.GetDeletionTimestamp() != nil {
+			continue
+		}
+		recorded := manifest.AsStored(sent)
+		if t.rewritten = manifest.Rewritten(recorded, t.live); len(t.rewritten) == 0 {
+			continue
+		}
+		asks.Go(func() error {
+			applied, err := r.client.Dynamic.Resource(t.info.Mapping.Resource).Namespace(t.info.Namespace).Apply(r.ctx, t.info.Name, sent,
+				metav1.ApplyOptions{Force: true, FieldManager: connect.FieldManager, DryRun: []string{metav1.DryRunAll}})
+			switch {
+			case err == nil:
+				t.rewritten = manifest.Confirmed(t.rewritten, recorded, t.live, applied)
+			case t.scope.Other(manifest.SeenAs(t.live)) == "": // else it is another release's, which has written them
+				t.unsure = err
+			}
+			return nil
+		})
+	}
+	_ = asks.Wait() // the targets have the errors
+}
+
 // isScaled reports whether an autoscaler in the cluster sets the replicas of a workload. It lists those of a namespace once. If
 // that is not permitted, no workload counts as scaled.
 func (r *reader) isScaled(t *target) bool {

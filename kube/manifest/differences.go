@@ -136,7 +136,28 @@ func AsStored(u *unstructured.Unstructured) *unstructured.Unstructured {
 //
 // Rule S18: only what the record sends can drift
 func Differences(recorded, live *unstructured.Unstructured) []Difference {
-	return compare(recorded, live.Object, ownersOf(live), false)
+	return compare(comparison{}, recorded, live.Object, ownersOf(live))
+}
+
+// Rewritten returns the fields of an object as Helm sends it (AsStored) that Helm itself has written otherwise. That may be the work of
+// the API server or a webhook, or of another release that has taken over the object: only applying the object again tells.
+func Rewritten(recorded, live *unstructured.Unstructured) []Difference {
+	return compare(comparison{byHelm: true}, recorded, live.Object, ownersOf(live))
+}
+
+// Confirmed returns those of the fields that Helm has written otherwise (Rewritten) that applying the object again would change. applied
+// is the answer to that.
+func Confirmed(rewritten []Difference, recorded, live, applied *unstructured.Unstructured) (confirmed []Difference) {
+	same := map[string]any{}
+	for _, d := range Rewritten(recorded, applied) {
+		same[d.Pointer()] = d.Live(applied.Object)
+	}
+	for _, d := range rewritten {
+		if now, found := same[d.Pointer()]; !found || !reflect.DeepEqual(now, d.Live(live.Object)) {
+			confirmed = append(confirmed, d)
+		}
+	}
+	return confirmed
 }
 
 // Taken returns the recorded fields (AsStored) that Helm has lost to others, who have changed them since it applied them. It needs
@@ -149,16 +170,16 @@ func Taken(recorded, live *unstructured.Unstructured) []Difference {
 	for n := range by { // Helm keeps the texts of a Secret that it sends, whoever changes the data
 		by[n].fields = FieldsOfSecret(by[n].fields, recorded)
 	}
-	return compare(recorded, nil, by, true)
+	return compare(comparison{taken: true}, recorded, nil, by)
 }
 
 // compare compares a recorded object with the fields of a live one, or if taken is set, with their owners alone.
-func compare(recorded *unstructured.Unstructured, live map[string]any, by owners, taken bool) []Difference {
+func compare(c comparison, recorded *unstructured.Unstructured, live map[string]any, by owners) []Difference {
 	sent, typed := ownable(recorded), asTyped(recorded)
 	if live == nil {
 		live = sent
 	}
-	c := &comparison{typed: typed != nil, helmKnown: slices.ContainsFunc(by, owner.isHelm), taken: taken}
+	c.typed, c.helmKnown = typed != nil, slices.ContainsFunc(by, owner.isHelm)
 	c.fields(place{}, sent, typed, live, by)
 	return c.found
 }
@@ -239,14 +260,19 @@ type comparison struct {
 	typed     bool // the kind is built in
 	helmKnown bool // the managed fields have entries of Helm
 	taken     bool // see Taken
+	byHelm    bool // see Rewritten
 	found     []Difference
 }
 
 func (c *comparison) add(at place, gone bool, by owners) {
+	written := func(m owner) bool { return m.isHelm() && (!gone || m.inWhole) }
+	if c.byHelm && !by.whole(written) {
+		return
+	}
 	d := Difference{Drift: event.Drift{Field: at.field, Gone: gone}, at: at}
 	for _, m := range by {
 		last := ptr.Deref(m.Time, metav1.Time{}).Time // a scale has none
-		if !m.isHelm() && !gone && (d.Manager == "" || last.After(d.At)) {
+		if m.isHelm() == c.byHelm && !gone && (d.Manager == "" || last.After(d.At)) {
 			d.Manager, d.Subresource, d.At = m.Manager, m.Subresource, last
 		}
 	}
@@ -274,7 +300,7 @@ func (c *comparison) fields(at place, recorded, typed, live map[string]any, by o
 }
 
 func (c *comparison) value(at place, recorded, sent, live any, by owners) {
-	if by.whole(owner.isHelm) {
+	if by.whole(owner.isHelm) && !c.byHelm {
 		return
 	}
 	switch recorded := recorded.(type) {

@@ -76,3 +76,37 @@ func keys(helm, a, other, b string) map[string]string {
 	}
 	return map[string]string{helm: element(a), other: element(b)}
 }
+
+// TestRewritten (S18): a field that Helm has written otherwise than the record says is drift if applying the object again changes it.
+func TestRewritten(t *testing.T) {
+	const helm, other = connect.FieldManager, "other"
+	v := `{"f:spec":{"f:a":{}}}`
+	for name, tt := range map[string]struct{ recorded, live, applied, manager, owned, want string }{
+		"written otherwise":        {"{spec: {a: 1}}", "{spec: {a: 2}}", "{spec: {a: 1}}", helm, v, "spec.a by helm"},
+		"by a webhook":             {"{spec: {a: 1}}", "{spec: {a: 2}}", "{spec: {a: 2}}", helm, v, ""},
+		"by a webhook, and later":  {"{spec: {a: 1}}", "{spec: {a: 2}}", "{spec: {a: 3}}", helm, v, "spec.a by helm"},
+		"by somebody else":         {"{spec: {a: 1}}", "{spec: {a: 2}}", "{spec: {a: 1}}", other, v, ""},
+		"a list with one owner":    {"{l: [1, 2]}", "{l: [3]}", "{l: [1, 2]}", helm, `{"f:l":{}}`, "l by helm"},
+		"a default in such a list": {"{l: [{a: 1}]}", "{l: [{a: 1, b: 2}]}", "{l: [{a: 1, b: 2}]}", helm, `{"f:l":{}}`, ""},
+		"gone from such a list":    {"{l: [{a: 1, b: 2}]}", "{l: [{a: 1}]}", "{l: [{a: 1, b: 2}]}", helm, `{"f:l":{}}`, "l[0].b by "},
+		"gone, which nobody owns":  {"{spec: {a: 1}}", "{spec: {}}", "{spec: {a: 1}}", helm, v, ""},
+		"a map that was replaced":  {"{m: {a: x}}", "{m: {b: x}}", "{m: {a: x}}", helm, `{"f:m":{}}`, "m by helm"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recorded := &unstructured.Unstructured{Object: parse(t, tt.recorded)}
+			owned := func(text, manager string) *unstructured.Unstructured {
+				u := &unstructured.Unstructured{Object: parse(t, text)}
+				u.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: manager, Time: &metav1.Time{Time: time.Unix(1, 0)}, FieldsV1: metav1.NewFieldsV1(tt.owned)}})
+				return u
+			}
+			live, applied := owned(tt.live, tt.manager), owned(tt.applied, helm)
+			var got []string
+			for _, d := range Confirmed(Rewritten(recorded, live), recorded, live, applied) {
+				got = append(got, d.Field+" by "+d.Manager)
+			}
+			if text := strings.Join(got, "\n"); text != tt.want {
+				t.Errorf("got %q, want %q", text, tt.want)
+			}
+		})
+	}
+}
