@@ -170,6 +170,10 @@ func (s suggester) afterDeploy(state *event.State, ref string, saved []string, s
 		args, without = append(args, saved...), append(without, valueFlags()...)
 	}
 	next := []string{s.rerun(state, args, without...)}
+	if state.Edited() && saved == nil && !isUninstalled(state) {
+		values := []string{"get", "values", name, "--revision", fmt.Sprint(state.Operation.Revision), "-o", "yaml"}
+		next = slices.Insert(next, 0, s.related(state, "the values of the edit, which the next command does not have", values...))
+	}
 	switch {
 	case rolledBack(state):
 	case isUninstalled(state):

@@ -114,6 +114,10 @@ func TestNextCommands(t *testing.T) {
 		s.Status, s.Exit, s.Code = event.Aborted, command.ExitAborted, code
 		return s
 	}
+	edited := endedState("upgrade", 3, event.Failed, "", "failed")
+	edited.Status, edited.Run = event.Running, event.Replacing
+	edited.Apply(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "upgrade", Release: "s", Namespace: "n", PreviousRevision: 3, Revision: 5}})
+	edited.Status, edited.Release = event.Failed, "failed"
 	deploy := func(s *event.State) []string {
 		return given(s.Operation.Name, "s", "./c", "--set", "password=secret").afterDeploy(s, "./c", nil, false)
 	}
@@ -123,6 +127,8 @@ func TestNextCommands(t *testing.T) {
 		want []string
 	}{
 		{"a failed install", deploy(endedState("install", 0, event.Failed, "", "failed")), []string{installAgain, orUninstall}},
+		{"a failed upgrade after an edit", deploy(edited), []string{
+			"lockstep get values s --revision 5 -o yaml" + where + "   # the values of the edit, which the next command does not have", upgradeAgain, orRollback}},
 		{"an install that wrote nothing", deploy(endedState("install", 0, event.Skipped, "", "")), nil},
 		{"an install without a release record", deploy(endedState("install", 0, event.Failed, "", "none")), []string{installAgain}},
 		{"an install that may be pending", deploy(endedState("install", 0, event.Failed, "", "")), []string{installAgain, orRecover}},
