@@ -29,8 +29,16 @@ type File struct {
 	// Salt is random: guesses at a secret value have to start again for each file.
 	Salt     []byte    `json:"salt"`
 	Releases []Release `json:"releases"`
-	// Hooks are the programs that the run of a stack starts, without secret values.
-	Hooks []plan.PlannedStep `json:"hooks,omitempty"`
+	// Hooks are the programs that the run of a stack starts.
+	Hooks []Hook `json:"hooks,omitempty"`
+}
+
+// Hook is a program that the run of a stack starts, without secret values.
+type Hook struct {
+	plan.PlannedStep
+	// Container is a slow digest of what its Job has besides the command line: variables, Secrets, service account and annotations. It is
+	// "" for a program on this machine.
+	Container string `json:"containerDigest,omitempty"`
 }
 
 // Release is the plan of a release.

@@ -2,10 +2,11 @@ package stack
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"lockstep/engine/inspect"
-	"lockstep/engine/plan"
+	"lockstep/kube/helmfile"
 	"lockstep/kube/planfile"
 )
 
@@ -50,18 +51,58 @@ func (s *Stack) checkSavedPlan() error {
 			is[m.ID] = fmt.Sprint("needs", m.Needs)
 		}
 	}
-	hooks := planfile.Differences(inspect.MovedHook, linesOf(s.opts.SavedPlan.Hooks), linesOf(s.Steps()))
-	if moved := append(planfile.Differences(inspect.MovedRelease, was, is), hooks...); len(moved) > 0 {
+	moved := append(planfile.Differences(inspect.MovedRelease, was, is), movedHooks(s.opts.SavedPlan.Hooks, s.SavedHooks(s.opts.SavedPlan.Salt))...)
+	if len(moved) > 0 {
 		return &planfile.NotAsPlanned{Title: s.info.Title(), Moved: moved}
 	}
 	return nil
 }
 
-// linesOf returns the command lines of hooks by their IDs.
-func linesOf(hooks []plan.PlannedStep) map[string]string {
-	lines := map[string]string{}
-	for _, h := range hooks {
-		lines[h.ID] = h.Line()
+// SavedHooks returns the hooks of the run for a file with the given salt.
+func (s *Stack) SavedHooks(salt []byte) (hooks []planfile.Hook) {
+	byID := map[string]*step{}
+	for _, st := range s.steps {
+		byID[st.id] = st
 	}
-	return lines
+	for _, planned := range s.Steps() {
+		h := planfile.Hook{PlannedStep: planned}
+		if st := byID[planned.ID]; st != nil && st.hook.Image != nil {
+			if p, err := st.hook.Program(st.at); err == nil { // else the plan has failed
+				h.Container = containerDigest(salt, *p.Image)
+			}
+		}
+		hooks = append(hooks, h)
+	}
+	return hooks
+}
+
+// containerDigest returns Hook.Container for an image.
+func containerDigest(salt []byte, i helmfile.Image) string {
+	i.Name = "" // it is in the command line
+	text, err := json.Marshal(i)
+	if err != nil {
+		panic(err) // it has only texts
+	}
+	return planfile.Slow(salt, text)
+}
+
+// movedHooks returns how the hooks of a run differ from those of the plan that it follows.
+func movedHooks(approved, now []planfile.Hook) []inspect.Moved {
+	line := func(h planfile.Hook) string {
+		if h.NoReturn != "" {
+			return h.Line() + " (no return: " + h.NoReturn + ")"
+		}
+		return h.Line()
+	}
+	was, is, containers := map[string]string{}, map[string]string{}, map[string]string{}
+	for _, h := range approved {
+		was[h.ID], containers[h.ID] = line(h), h.Container
+	}
+	for _, h := range now {
+		is[h.ID] = line(h)
+		if container, found := containers[h.ID]; found && container != h.Container {
+			is[h.ID] += " with other variables, Secrets, service account or annotations"
+		}
+	}
+	return planfile.Differences(inspect.MovedHook, was, is)
 }

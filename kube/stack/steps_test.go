@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/engine/inspect"
 	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/kube/helmfile"
@@ -54,16 +53,29 @@ releases:
 
 // TestMovedHooks (S11a, R55): the hooks of a run are those of the plan that it follows.
 func TestMovedHooks(t *testing.T) {
-	hook := func(id string, args ...string) plan.PlannedStep {
-		return plan.PlannedStep{ID: id, Step: plan.Step{Command: "run", Args: args}}
+	hook := func(id string, args ...string) planfile.Hook {
+		return planfile.Hook{PlannedStep: plan.PlannedStep{ID: id, Step: plan.Step{Command: "run", Args: args}}}
+	}
+	with := func(container, noReturn string) planfile.Hook {
+		h := hook("job")
+		h.Image, h.Container, h.NoReturn = "tool:1", container, noReturn
+		return h
 	}
 	var got []string
-	approved, now := []plan.PlannedStep{hook("same", "1"), hook("other", "1"), hook("gone")}, []plan.PlannedStep{hook("same", "1"), hook("other", "2"), hook("new")}
-	for _, m := range planfile.Differences(inspect.MovedHook, linesOf(approved), linesOf(now)) {
+	for _, m := range movedHooks([]planfile.Hook{hook("same", "1"), hook("other", "1"), hook("gone"), with("a", "")}, []planfile.Hook{hook("same", "1"), hook("other", "2"), hook("new"), with("b", "x")}) {
 		got = append(got, phrase.Moved(m))
 	}
-	want := []string{"hook gone is approved, but does not run", "hook new is not in the approved plan", "hook other runs run 2, approved was run 1"}
+	want := []string{"hook gone is approved, but does not run",
+		"hook job runs run in image tool:1 (no return: x) with other variables, Secrets, service account or annotations, approved was run in image tool:1", "hook new is not in the approved plan", "hook other runs run 2, approved was run 1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+	digests := map[string]bool{}
+	for _, i := range []helmfile.Image{{}, {Name: "other:2"}, {Env: map[string]string{"MODE": "full"}}, {Env: map[string]string{"MODE": "wipe"}},
+		{Secrets: []string{"s1"}}, {ServiceAccount: "admin"}, {Annotations: map[string]string{"a": "b"}}} {
+		digests[containerDigest([]byte("salt"), i)] = true
+	}
+	if len(digests) != 6 {
+		t.Errorf("%d digests of six containers", len(digests))
 	}
 }

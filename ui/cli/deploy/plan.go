@@ -234,7 +234,7 @@ func outPath(cmd *cobra.Command) string {
 // saveOne saves the plan of a release.
 func (a *app) saveOne(ctx context.Context, cmd *cobra.Command, spec operationSpec, op *kube.Operation, path string) error {
 	spec.common.PlanOnly = true
-	return a.savePlan(ctx, cmd, path, &planfile.File{By: op.Username(ctx)}, saverOf(op), func(compare func(planSaver) error) error {
+	return a.savePlan(ctx, cmd, path, &planfile.File{By: op.Username(ctx), Salt: planfile.NewSalt()}, saverOf(op), func(compare func(planSaver) error) error {
 		_, again, err := a.prepareOperation(cmd, spec, a.Settings)
 		if err != nil || again == nil {
 			return cmp.Or(err, errors.New("the plan was not saved, because the cluster changed meanwhile; plan again"))
@@ -246,7 +246,7 @@ func (a *app) saveOne(ctx context.Context, cmd *cobra.Command, spec operationSpe
 // savePlan saves a plan in a file. f says who saves it, and what a stack has besides its releases. again plans the same again and
 // compares it: a template may render something else each time.
 func (a *app) savePlan(ctx context.Context, cmd *cobra.Command, path string, f *planfile.File, first planSaver, again func(compare func(planSaver) error) error) (err error) {
-	f.At, f.Salt = time.Now().UTC().Truncate(time.Second), planfile.NewSalt()
+	f.At = time.Now().UTC().Truncate(time.Second)
 	if f.Releases, err = first(ctx, f.Salt); err != nil {
 		return err
 	}

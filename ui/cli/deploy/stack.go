@@ -267,7 +267,8 @@ func (a *app) planStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 // saveStackPlan saves the plan of a stack in a file.
 func (a *app) saveStackPlan(cmd *cobra.Command, flags *stackFlags, r runOptions, stack *kube.Stack, path string) error {
 	_, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (struct{}, error) {
-		f := &planfile.File{By: stack.Username(ctx), Stack: stack.Info().Release, Hooks: stack.Steps()}
+		salt := planfile.NewSalt()
+		f := &planfile.File{By: stack.Username(ctx), Stack: stack.Info().Release, Salt: salt, Hooks: stack.SavedHooks(salt)}
 		return struct{}{}, a.savePlan(ctx, cmd, path, f, stack.SavePlan, func(compare func(planSaver) error) error {
 			return a.previewStack(cmd, flags, r, func(again *kube.Stack) error { return compare(again.SavePlan) })
 		})

@@ -109,7 +109,10 @@ func View(f *planfile.File, r planfile.Release) *report.Plan {
 
 // viewStack returns the plan of a stack.
 func viewStack(f *planfile.File) (out report.StackPlan) {
-	out.Stack, out.Hooks = f.Stack, f.Hooks
+	out.Stack = f.Stack
+	for _, h := range f.Hooks {
+		out.Hooks = append(out.Hooks, h.PlannedStep)
+	}
 	for _, r := range f.Releases {
 		release := report.ReleasePlan{Release: r.Scope, Needs: r.Needs, Unchanged: r.Unchanged, Pruned: r.Pruned}
 		if !r.Unchanged {
