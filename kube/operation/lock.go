@@ -14,6 +14,7 @@ import (
 	"lockstep/engine/run"
 	"lockstep/kube/connect"
 	"lockstep/kube/lease"
+	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 )
 
@@ -169,8 +170,11 @@ func (op *Operation) checkRecords(ctx context.Context) error {
 }
 
 // lookAgain looks at the release records because somebody has deleted an object: if the release is somebody else's now, the run stops at
-// once instead of waiting for the object.
+// once instead of waiting for the object. If the namespace goes, the records go with it, and the object's failure says so.
 func (op *Operation) lookAgain(ctx context.Context) {
+	if preflight.DeletionOf(ctx, op.client, op.prepared.Common.Namespace) != "" {
+		return
+	}
 	op.ledger.Waited()
 	_ = op.ledger.Admit(ctx, op.listRecords) // the next write or the end of the run reports an error
 }
