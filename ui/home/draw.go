@@ -105,7 +105,9 @@ func (m *model) hints() (out []keys.Hint) {
 func (m *model) drawHeader() {
 	counts := ""
 	if m.snapshot.Listed {
-		counts = text.Count(len(m.snapshot.Releases), "release")
+		if n := len(m.snapshot.Releases); n > 0 { // else the table says so
+			counts = text.Count(n, "release")
+		}
 		if n := m.unwell(); n > 0 {
 			counts += ", " + text.Count(n, "problem")
 		}

@@ -46,7 +46,7 @@ func (m *model) keys() []keys.Binding {
 		operation("x", "uninstall", "uninstall", true, "uninstall…", "shows the plan, and asks for the name"),
 		operation("t", "test", "test", true, "test…", "runs the tests of the chart"),
 		{Keys: "p", Hint: keys.Always("past runs"), Do: m.openPast, Part: partOpen, About: "past runs", More: "of this machine and in the cluster"},
-		{Keys: "/", Hint: keys.Always("filter"), Do: m.filter.Open, Part: partFind, About: "filter…", More: "by name, chart, status or cause"},
+		{Keys: "/", Hint: keys.When("filter", func() bool { return len(m.snapshot.Releases)+len(m.snapshot.Runs) > 0 }), Do: m.filter.Open, Part: partFind, About: "filter…", More: "by name, chart, status or cause"},
 		{Keys: ":", Hint: keys.Always("namespace"), Do: m.chooseNamespace, Part: partFind, About: "namespace…", More: "show another namespace"},
 		{Keys: "A", Hint: m.allHint, Do: keys.Run(m.toggleAll), Part: partFind, About: "all namespaces", More: "and back to one"},
 		{Keys: "up k", Do: keys.By(m.move, -1), Part: partMove, About: "up one line"},

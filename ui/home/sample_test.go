@@ -158,8 +158,8 @@ var states = []state{
 	{name: "denied", Snapshot: Snapshot{Listed: true, Releases: releases(3), Denied: map[string]map[string]string{"shop": {
 		"install": "not permitted: create secrets in namespace shop", "upgrade": "not permitted: create, update secrets in namespace shop",
 		"rollback": "not permitted: create, update secrets in namespace shop", "uninstall": "not permitted: delete secrets in namespace shop"}}}, keys: "u", form: true},
-	{name: "away", Snapshot: Snapshot{Listed: true, Releases: releases(12), Away: "trying again: API server unreachable: connection refused"}, form: true},
-	{name: "away-at-first", Snapshot: Snapshot{Away: "trying again: API server unreachable: connection refused"}, form: true},
+	{name: "away", Snapshot: Snapshot{Listed: true, Releases: releases(12), Away: "API server unreachable: connection refused; trying again"}, form: true},
+	{name: "away-at-first", Snapshot: Snapshot{Away: "API server unreachable: connection refused; trying again"}, form: true},
 	{name: "filter", Snapshot: Snapshot{Listed: true, Releases: releases(40), Runs: liveRuns()}, keys: "/ p a y", form: true},
 	{name: "namespace", Snapshot: Snapshot{Listed: true, Releases: releases(3)}, keys: ": d", form: true},
 	{name: "history", Snapshot: Snapshot{Listed: true, Releases: releases(3)}, keys: "h", form: true},

@@ -67,7 +67,7 @@ func (s *source) Follow(ctx context.Context, namespace string, show func(home.Sn
 			now.Releases, now.Listed, now.Away = releases, listed, ""
 			now.NoNamespace = now.NoNamespace && len(rows) == 0
 			if away != nil {
-				now.Away = "trying again: " + away.Error()
+				now.Away = away.Error() + "; trying again"
 			}
 		})
 	})

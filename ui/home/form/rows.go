@@ -37,6 +37,7 @@ func (m *Form) drawRows(y int) {
 	if m.W >= 120 {
 		area.W = min(max(rowWidth(rows)+5, m.W/3), m.W/2)
 		detail.X, detail.W = area.W+1, m.W-area.W-1
+		m.Canvas.PutFit(detail.X, area.Y-1, detail.W-1, theme.Strong, " "+m.detailTitle(rows[at])+" ")
 		for n := range area.H {
 			m.Canvas.Put(area.W, area.Y+n, theme.Faint, m.Theme.Lines.Light[5])
 		}
