@@ -51,7 +51,7 @@ func workload(t *testing.T, s *rig) (event.Unit, *event.ObjectState) {
 }
 
 // tookTime matches the times of a group in the timings tab.
-var tookTime = regexp.MustCompile(`\n  shop/\S+ +\+\d+\.\d s +\+\d+\.\d s +\d+\.\d s`)
+var tookTime = regexp.MustCompile(`\n  cache:\S+ +\+\d+\.\d s +\+\d+\.\d s +\d+\.\d s`)
 
 // TestLiveAfterEnd: the screen shows degraded objects next to the outcome, which does not change.
 func TestLiveAfterEnd(t *testing.T) {

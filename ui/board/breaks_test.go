@@ -36,7 +36,7 @@ func TestBreakpointList(t *testing.T) {
 	on(event.Set, "shop:gateway")
 	on(event.Disabled, "shop/api:server")
 	s.press("B")
-	for _, want := range []string{"3 breakpoints", "● shop/db:schema ", "shop/api:server ", "disabled", "● shop:gateway "} {
+	for _, want := range []string{"3 breakpoints", "● db:schema ", "api:server ", "disabled", "● shop:gateway "} {
 		if !strings.Contains(s.text(), want) {
 			t.Errorf("the list does not show %q:\n%s", want, s.text())
 		}

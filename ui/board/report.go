@@ -58,7 +58,7 @@ func (m *model) reportLines(width int) []canvas.Line {
 	out = append(out, textLines("approved", phrase.Approvals(s), width)...)
 	for _, l := range phrase.Changed(s) {
 		what, names, _ := strings.Cut(l, ": ")
-		out = append(out, canvas.Labelled(canvas.Piece{Role: theme.Quiet, Text: what}, canvas.Width(what)+1, theme.Text, names, width-canvas.Width(what)-1)...)
+		out = append(out, canvas.Labelled(canvas.Piece{Role: theme.Quiet, Text: what}, canvas.Width(what)+1, theme.Text, m.Graph.Shorten(names), width-canvas.Width(what)-1)...)
 	}
 	out = append(out, m.pathLines(width)...)
 	out = append(out, m.slowestLines(width)...)
@@ -159,7 +159,7 @@ func (m *model) groupName(g *event.GroupState) string {
 			return graph.DeletePrefix + m.Graph.Shorten(g.ID)
 		}
 	}
-	return n.Name
+	return m.Graph.Name(n)
 }
 
 func textLines(heading string, lines []string, width int) []canvas.Line {

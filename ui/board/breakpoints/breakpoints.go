@@ -106,7 +106,7 @@ func (b *List) Draw() {
 	}
 	at, room, wide := b.index(nodes), max(b.H-6, 1), 58
 	for _, n := range nodes {
-		wide = max(wide, canvas.Width(nameOf(n))+18)
+		wide = max(wide, canvas.Width(b.nameOf(n))+18)
 	}
 	w, first := min(wide, b.W-4), min(max(at-room/2, 0), max(len(nodes)-room, 0))
 	var lines []canvas.Line
@@ -120,7 +120,7 @@ func (b *List) Draw() {
 		}
 		lines = append(lines, canvas.Line{
 			{Role: theme.Key, Text: cursor + " "}, {Role: theme.Stopped, Text: glyph + " "},
-			{Role: role, Text: canvas.Pad(canvas.FitMiddle(nameOf(n), w-18, b.Theme.Lines.Ellipsis), w-17)}, {Role: theme.Quiet, Text: word},
+			{Role: role, Text: canvas.Pad(canvas.FitMiddle(b.nameOf(n), w-18, b.Theme.Lines.Ellipsis), w-17)}, {Role: theme.Quiet, Text: word},
 		})
 	}
 	toggle := "space disable"
@@ -130,10 +130,10 @@ func (b *List) Draw() {
 	b.Canvas.Box(text.Count(len(nodes), "breakpoint")+dot+toggle+dot+"x remove"+dot+"esc close", w, lines, theme.Accent)
 }
 
-// nameOf returns a group's full name, with its phase unless that is the apply phase or the group is named after its object.
-func nameOf(n *graph.Node) string {
+// nameOf returns a group's name, with its phase unless that is the apply phase or the group is named after its object.
+func (b *List) nameOf(n *graph.Node) string {
 	if n.Phase == "apply" || n.Single() {
-		return canvas.Clean(n.FullName())
+		return canvas.Clean(b.Graph.Name(n))
 	}
 	return canvas.Clean(n.Phase + " " + n.ID)
 }

@@ -185,7 +185,7 @@ func (l *Layout) listStatus(n *graph.Node, mark theme.Mark) canvas.Line {
 	}
 	if n.Status == event.Waiting {
 		if blockers := picture.Blockers(n); len(blockers) > 0 {
-			return canvas.Plain(theme.Quiet, waitsFor+graph.NameList(blockers))
+			return canvas.Plain(theme.Quiet, waitsFor+l.Graph.NameList(blockers))
 		}
 		if missing := l.State.Unapproved(n.GroupState); len(missing) > 0 {
 			return canvas.Plain(theme.Quiet, phrase.Missing(missing))

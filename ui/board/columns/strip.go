@@ -19,12 +19,12 @@ func (b *Board) drawTitles(own *band) {
 		return
 	}
 	end := b.drawStrip(y)
-	for _, p := range own.columns {
+	for i, p := range own.columns {
 		role := theme.Quiet
 		if b.columnActive(p.Index) {
 			role = theme.Strong
 		}
-		c, room := b.Graph.Cols[p.Index], min(p.X+p.W, end)-p.X-1
+		c, room := b.Graph.Cols[p.Index], titleRoom(own, i, end)
 		if canvas.Width(c.Title) > room && p.Cut {
 			continue
 		}
@@ -33,6 +33,9 @@ func (b *Board) drawTitles(own *band) {
 			prefix = p.Prefix + b.Theme.Lines.Ellipsis
 		}
 		title := b.Join(c.Title, prefix)
+		if short := b.Join(c.ShortTitle, prefix); b.shortDeletions(c.Phase, end) && canvas.Width(short) <= room {
+			title = short
+		}
 		if more := b.undrawnText(p.Index, room, title); more != "" {
 			title = b.Join(title, more)
 			if canvas.Width(title) > room {
@@ -43,6 +46,31 @@ func (b *Board) drawTitles(own *band) {
 		}
 		b.Canvas.Put(p.X+1, y, role, canvas.FitMiddle(title, room, b.Theme.Lines.Ellipsis))
 	}
+}
+
+// titleRoom returns the width for the title of a band's column. Nothing is to the right of the last one.
+func titleRoom(own *band, i, end int) int {
+	p := own.columns[i]
+	if i == len(own.columns)-1 {
+		return end - p.X - 1
+	}
+	return min(p.X+p.W, end) - p.X - 1
+}
+
+// shortDeletions reports whether the titles of a phase that deletes are short, since one does not fit: "delete 0" beside
+// "delete layer 1" reads like something else.
+func (b *Board) shortDeletions(phase *event.PhaseState, end int) bool {
+	if phase.Kind != event.PhaseRemove {
+		return false
+	}
+	for k := range b.bands {
+		for i, p := range b.bands[k].columns {
+			if c := b.Graph.Cols[p.Index]; c.Phase == phase && !p.Cut && canvas.Width(c.Title) > titleRoom(&b.bands[k], i, end) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (b *Board) columnActive(i int) bool {

@@ -230,14 +230,6 @@ func (n *Node) Single() bool {
 	return len(n.Objects) == 1 && n.Name == ShortObject(n.Objects[0].Object)
 }
 
-// FullName returns the group's ID, or the name of the object that the group is named after.
-func (n *Node) FullName() string {
-	if n.Single() {
-		return n.Objects[0].Object.String()
-	}
-	return n.ID
-}
-
 // Count returns the number of objects that are done and of all, "2/3".
 func (n *Node) Count() string { return fmt.Sprintf("%d/%d", n.Reached(), len(n.Objects)) }
 

@@ -43,6 +43,14 @@ func (g *Graph) Object(o plan.Object) string {
 	return ShortObject(o)
 }
 
+// Name returns a group's name as the whole screen writes it.
+func (g *Graph) Name(n *Node) string {
+	if n.Single() {
+		return g.Object(n.Objects[0].Object)
+	}
+	return n.Name
+}
+
 // ObjectIn fits an object's name into a width: if needed, without the release's prefix or the middle of the name.
 func (g *Graph) ObjectIn(o plan.Object, w int, ellipsis string) string {
 	if name := canvas.Clean(g.Object(o)); canvas.Width(name) <= w {
@@ -191,10 +199,10 @@ func CommonPrefix(names []string, separators string) string {
 }
 
 // NameList returns the names of groups, separated by commas.
-func NameList(nodes []*Node) string {
+func (g *Graph) NameList(nodes []*Node) string {
 	names := make([]string, len(nodes))
 	for i, n := range nodes {
-		names[i] = n.Name
+		names[i] = g.Name(n)
 	}
 	return strings.Join(names, ", ")
 }

@@ -13,6 +13,7 @@ import (
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/keys"
+	"lockstep/ui/board/picture"
 	"lockstep/ui/board/screen"
 )
 
@@ -105,8 +106,11 @@ func (h *Header) location() (out []string) {
 	}
 	op := h.State.Operation
 	contexts, namespaces := []string{op.Context}, []string{op.Namespace}
-	if op.IsStack() {
-		contexts, namespaces = h.places()
+	switch {
+	case op.IsStack():
+		contexts, namespaces = places(&h.Picture)
+	case h.Stack != nil && h.State.Status == "":
+		contexts, namespaces = h.placeAhead()
 	}
 	if h.Context != "" {
 		contexts = []string{h.Context}
@@ -153,15 +157,15 @@ func (h *Header) revision() string {
 const mostPlaces = 3
 
 // places returns the contexts and the namespaces of a stack's releases; of many it counts them.
-func (h *Header) places() (contexts, namespaces []string) {
+func places(p *picture.Picture) (contexts, namespaces []string) {
 	add := func(list []string, name string) []string {
 		if name == "" || slices.Contains(list, name) {
 			return list
 		}
 		return append(list, name)
 	}
-	for _, n := range h.Graph.Nodes {
-		if release := h.State.Scopes[n.ID]; release != nil {
+	for _, n := range p.Graph.Nodes {
+		if release := p.State.Scopes[n.ID]; release != nil {
 			contexts = add(contexts, release.Operation.Context)
 		}
 		if n.Step != nil {
@@ -180,6 +184,21 @@ func (h *Header) places() (contexts, namespaces []string) {
 	if n := len(namespaces); n > mostPlaces {
 		namespaces = append(namespaces[:mostPlaces-1], fmt.Sprintf("%d more", n-mostPlaces+1))
 	}
+	return contexts, namespaces
+}
+
+// placeAhead returns the context and the namespace of a stack's release that has not started. Its scope is NAMESPACE/NAME, in
+// several contexts CONTEXT/NAMESPACE/NAME.
+func (h *Header) placeAhead() (contexts, namespaces []string) {
+	parts := strings.Split(h.Scope, "/")
+	last := len(parts) - 1
+	if last > 0 {
+		namespaces = parts[last-1 : last]
+	}
+	if last > 1 {
+		return []string{strings.Join(parts[:last-1], "/")}, namespaces
+	}
+	contexts, _ = places(h.Stack)
 	return contexts, namespaces
 }
 

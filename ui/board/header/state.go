@@ -155,7 +155,7 @@ func (h *Header) pauseText() string {
 	reason, following := h.State.Pause()
 	at := h.Graph.Select(func(n *graph.Node) bool { return n.Status == event.AtBreakpoint })
 	if reason != "" && len(at) > 0 && !slices.ContainsFunc(at, func(n *graph.Node) bool { return h.PausedAt(n) != "" }) {
-		reason = "before " + graph.NameList(at) // the breakpoint was removed
+		reason = "before " + h.Graph.NameList(at) // the breakpoint was removed
 	}
 	said, next := h.Graph.Shorten(reason), ""
 	if h.State.Status == event.RollingBack {
@@ -186,7 +186,7 @@ func (h *Header) notStarted() (theme.Mark, string) {
 	own := h.Stack.Graph.Select(func(n *graph.Node) bool { return n.ID == h.Scope && h.Stack.IsCurrent(n) })
 	if len(own) > 0 && own[0].Status == event.Waiting {
 		if blockers := picture.Blockers(own[0]); len(blockers) > 0 {
-			return h.Theme.Mark(string(event.Waiting)), "for " + graph.NameList(blockers)
+			return h.Theme.Mark(string(event.Waiting)), "for " + h.Graph.NameList(blockers)
 		}
 	}
 	return h.waitingMark("starting"), ""

@@ -269,7 +269,7 @@ func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 	took, _ := s.Took(n)
 	out := []canvas.Line{
 		row(theme.Strong, "", "started", "ended", "took"),
-		row(theme.Text, canvas.FitMiddle(n.FullName(), names, s.Theme.Lines.Ellipsis), at(n.Started), at(n.Ended), cmp.Or(took, "-")),
+		row(theme.Text, canvas.FitMiddle(canvas.Clean(s.Graph.Name(n)), names, s.Theme.Lines.Ellipsis), at(n.Started), at(n.Ended), cmp.Or(took, "-")),
 	}
 	for _, p := range s.State.Phases {
 		if usual, known := p.Usual[n.ID]; known && p.Name == n.Phase {

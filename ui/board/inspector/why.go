@@ -291,7 +291,7 @@ func (s Subject) followersLine(n *graph.Node) canvas.Line {
 	if len(all) == 0 {
 		return nil
 	}
-	return canvas.Line{{Role: theme.Text, Text: head}, {Role: theme.Quiet, Text: graph.NameList(all)}}
+	return canvas.Line{{Role: theme.Text, Text: head}, {Role: theme.Quiet, Text: s.Graph.NameList(all)}}
 }
 
 // phrasedFor returns " for 12 s", "" without a time.
