@@ -8,13 +8,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"charm.land/fang/v2"
+	"charm.land/lipgloss/v2"
+	mango "github.com/muesli/mango-cobra"
+	"github.com/muesli/roff"
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/plan"
@@ -67,8 +68,10 @@ func Main() int {
 	stop := signals.Watch()
 	defer stop()
 	explainAndPrint := func(err error) { printError(notices, explainUsage(root, os.Args[1:], err)) }
-	err := fang.Execute(signals.Context, root, fang.WithVersion(version()), fang.WithErrorHandler(
-		func(_ io.Writer, _ fang.Styles, err error) { explainAndPrint(err) }))
+	err := execute(signals.Context, root)
+	if err != nil {
+		explainAndPrint(err)
+	}
 	if failed != nil {
 		err = signals.Cause(failed)
 		explainAndPrint(err)
@@ -100,8 +103,25 @@ func unpackTask() error {
 	return nil
 }
 
-// captureErrors stores the errors of commands in failed instead of passing them to fang, which
-// queries the terminal's colours before it prints an error, even right after a screen has closed.
+// execute runs the command line of the process. Only errors in that line remain after captureErrors.
+func execute(ctx context.Context, root *cobra.Command) error {
+	lipgloss.EnableLegacyWindowsANSI(os.Stdout)
+	lipgloss.EnableLegacyWindowsANSI(os.Stderr)
+	root.SilenceErrors, root.SilenceUsage, root.Version = true, true, version()
+	root.AddCommand(&cobra.Command{
+		Use: "man", Short: "print the man page", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			page, err := mango.NewManPage(1, cmd.Root())
+			if err == nil {
+				report.Page(cmd.OutOrStdout(), page.Build(roff.NewDocument()))
+			}
+			return err
+		},
+	})
+	return root.ExecuteContext(ctx)
+}
+
+// captureErrors stores the errors of commands in failed, apart from cobra's errors about the command line.
 func captureErrors(cmd *cobra.Command, failed *error) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(c *cobra.Command, args []string) error {
@@ -174,6 +194,8 @@ const rootLong = `lockstep deploys Helm charts in order: the order that a chart 
 imply. It works with ordinary Helm charts, releases, repositories and flags. Kubernetes objects form groups, and each group
 starts once the groups that it waits for are ready. You can watch, pause and step through a deployment.
 
+Start here: lockstep help order
+
 Exit codes: 0 success, 1 the operation failed, 2 failed before anything was written, 3 aborted. LOCKSTEP_<FLAG> sets a flag.`
 
 func newRoot(signals *command.Signals) *cobra.Command { return rootOf(command.NewApp(signals)) }
@@ -183,9 +205,9 @@ func rootOf(shared *command.App) *cobra.Command {
 	a.Version, a.Image = version(), defaultImage()
 	root := &cobra.Command{
 		Use: "lockstep", Short: "deploy Helm charts in order", Long: rootLong,
-		Example: `lockstep                                 # in a terminal: live runs and releases
+		Example: `lockstep suggest ./shop                  # the order that a chart implies, without a cluster
 lockstep install shop ./shop --sandbox   # try it on a throwaway cluster
-lockstep dag ./shop                      # show the order`,
+lockstep                                 # in a terminal: live runs and releases`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.Logs.Configure(a.Settings.Debug)
 			if err := cmp.Or(a.checkColour(), command.CheckNamespace(cmd)); err != nil {
@@ -224,7 +246,7 @@ lockstep dag ./shop                      # show the order`,
 	a.offerAttach(root)
 	setBounds(root)
 	addCompletion(root)
-	setUpHelp(root)
+	a.setUpHelp(root)
 	if calledAs(os.Args[0]) == kubectlPlugin {
 		renameTo(root, "kubectl lockstep")
 	}

@@ -185,6 +185,9 @@ func (discard) Consume(event.Event) {}
 // Page writes a help page. It ignores write errors: the user may have quit the pager.
 func Page(w io.Writer, text string) { _ = write(Safe(w), text) }
 
+// Styled is like Page, but keeps the control sequences of a style.
+func Styled(w io.Writer, style Style, text string) { _ = write(styled(w, style), text) }
+
 // jsonLines writes one event per line (events.md), with unsafe characters escaped. It ignores write errors.
 type jsonLines struct{ w io.Writer }
 

@@ -49,6 +49,15 @@ func (s Style) render(r theme.Role, words string) string {
 	return s.Theme.Render(r, clean(words))
 }
 
+// Title returns the heading of a section of help.
+func (s Style) Title(words string) string { return s.render(theme.Strong, words) }
+
+// Name returns a command or a flag in help, with its indentation.
+func (s Style) Name(words string) string {
+	name := strings.TrimLeft(words, " ")
+	return words[:len(words)-len(name)] + s.render(theme.Accent, name)
+}
+
 // bar returns the line in front of quoted text.
 func (s Style) bar() string {
 	return s.render(theme.Faint, s.Theme.Lines.Light[theme.ArmUp|theme.ArmDown])

@@ -140,8 +140,8 @@ func AddOutput(cmd *cobra.Command, formats ...string) {
 
 // AddOrder adds --order (R11a, R68).
 func AddOrder(cmd *cobra.Command, order *string) {
-	const usage = "order of groups: declared by the chart, inferred (also the one that lockstep suggest shows), " +
-		"or upstream (a chart's own objects also after all its subcharts)"
+	const usage = "order of groups: declared: only what the chart declares; inferred: also what its objects imply (see lockstep suggest); " +
+		"upstream: declared, with a chart's own objects after its subcharts"
 	AddChoice(cmd, order, "order", "", usage, kube.OrderDeclared, kube.OrderInferred, kube.OrderUpstream)
 }
 

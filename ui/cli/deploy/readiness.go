@@ -23,7 +23,7 @@ func (r *readinessFlags) add(f *pflag.FlagSet, limit *time.Duration) {
 	*limit = kube.DefaultReadiness
 	r.timeouts.limit = limit
 	f.Var(&r.timeouts, "readiness-timeout", "time for each object except hooks to become ready, at most --timeout (default: 1m, or --timeout if that is given); KIND/NAME=DURATION for one object (repeatable)")
-	f.StringArrayVar(&r.expressions, "readiness", nil, "when objects are ready, instead of what the chart says: KIND.GROUP[/NAME]='SUCCESS; FAILURE' (repeatable; see lockstep help readiness)")
+	f.StringArrayVar(&r.expressions, "readiness", nil, "override the readiness check of a kind or an object: KIND.GROUP[/NAME]='SUCCESS; FAILURE' (repeatable; see lockstep help readiness)")
 	f.StringArrayVar(&r.files, "readiness-file", nil, "a file of readiness expressions, timeouts and objects not to wait for (repeatable)")
 	f.StringArrayVar(&r.notAwaited, "no-wait-for", nil, "do not wait for an object, and do not fail because of it: KIND/NAME or a label selector (repeatable)")
 }

@@ -38,7 +38,7 @@ const (
 // add adds the flags of every operation.
 func (r *runFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.DurationVar(&r.common.Timeout, "timeout", kube.DefaultTimeout, "time limit of the operation without pauses, and of each object without --readiness-timeout; an automatic rollback gets the same time again")
+	f.DurationVar(&r.common.Timeout, "timeout", kube.DefaultTimeout, "time limit of the operation, without pauses; also of each object without --readiness-timeout; an automatic rollback gets the same time again")
 	f.Bool("no-tui", false, "print lines instead of the screen (default without a terminal, in CI, or with -o json)")
 	f.BoolVar(&r.common.Step, "step", false, "start paused, before the first write; with --no-tui, resume with lockstep ctl")
 	f.StringArrayVar(&r.common.BreakOn, "break-on", nil, "pause before a group: CHART:GROUP, CHART:~ (objects without a group), any unambiguous suffix of these, a pattern (*:schema), kind=Job, or failure (repeatable)")
@@ -68,8 +68,8 @@ func (r *runFlags) addChart(cmd *cobra.Command, exec executor) {
 	r.addPlan(cmd, exec)
 	r.addCheckImages(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&r.common.Strict, "strict", false, "refuse a chart whose objects would lose their order: what lint reports as an error instead of a warning of the operation")
-	f.BoolVar(&r.common.Test, "test", false, "run the chart's tests (helm.sh/hook: test) at the end of the release; if one fails, the release fails")
+	f.BoolVar(&r.common.Strict, "strict", false, "treat lint errors about the order as errors, not as warnings: refuse a chart whose objects would lose their order")
+	f.BoolVar(&r.common.Test, "test", false, "run the chart's tests (helm.sh/hook: test) after the release is deployed; if one fails, the release fails")
 }
 
 // addReadiness adds the flags for the readiness of applied objects.
@@ -77,10 +77,10 @@ func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f := cmd.Flags()
 	r.readiness.add(f, &r.common.ReadinessTimeout)
 	f.DurationVar(&r.common.FirstStatusTimeout, "first-status-timeout", kube.DefaultFirstStatus, "time for the controller of a custom resource to write a status; then the resource counts as ready, with a warning (0: do not wait)")
-	f.DurationVar(&r.common.Settle, "settle", defaultSettle, "how long the containers of workloads without a readiness or startup probe must have run before the operation succeeds; at most --timeout (0: do not wait)")
+	f.DurationVar(&r.common.Settle, "settle", defaultSettle, "how long containers without a readiness or startup probe must run before they count as stable; at most --timeout (0: do not wait)")
 	f.BoolVar(&r.waitAll, "wait-all", true, "wait until every group is ready, not only those that others wait for")
 	command.AddWaitForJobs(f, &r.common.WaitForJobs)
-	f.BoolVar(&r.common.KeepBrokenPods, "keep-broken-pods", false, "keep pods of StatefulSets that were never ready and, with an older template, block the rollout; by default lockstep deletes them")
+	f.BoolVar(&r.common.KeepBrokenPods, "keep-broken-pods", false, "do not delete pods of StatefulSets that were never ready and, with an older template, block the rollout")
 }
 
 // addCheckImages adds --check-images.
@@ -129,7 +129,7 @@ func (r *runFlags) addDeleteCRDs(cmd *cobra.Command) {
 }
 
 func (r *runFlags) addSandbox(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&r.sandbox, "sandbox", false, "use a throwaway cluster, deleted afterwards; needs lockstep-sandbox, which make builds in a clone")
+	cmd.Flags().BoolVar(&r.sandbox, "sandbox", false, "use a throwaway cluster; it is deleted afterwards; needs lockstep-sandbox, which make builds in a clone")
 }
 
 // addRollback adds --rollback-on-failure and --on-interrupt, and extends --on-hangup. what and undo

@@ -37,7 +37,7 @@ func New(shared *command.App) *cobra.Command {
 	a := &app{shared}
 	var all bool
 	cmd := &cobra.Command{
-		Use: "home", GroupID: "release", Short: "live runs and releases, and what to do with them", Long: homeLong,
+		Use: "home", GroupID: "release", Short: "manage live runs and releases", Long: homeLong,
 		Example: `lockstep
 lockstep home -n shop
 lockstep home -A`,
