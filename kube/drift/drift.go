@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,7 +79,7 @@ type target struct {
 // kind in a namespace with at most three requests, however many releases have objects there, and sends a dry run of each object that
 // Helm itself has written otherwise than the record says. Secrets hides values in the result.
 func Compare(ctx context.Context, c *connect.Client, secrets *mask.Mask, releases []*rel1.Release, chosen []plan.Object) ([]*Release, error) {
-	r := &reader{ctx, c, map[string]map[plan.Object]bool{}}
+	r := &reader{ctx, c, map[string]map[plan.Object]bool{}, map[*Release]time.Time{}}
 	out := make([]*Release, len(releases))
 	var targets []*target
 	for n, rel := range releases {

@@ -2,8 +2,10 @@ package drift
 
 import (
 	"context"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,6 +14,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
 	"lockstep/kube/manifest"
+	"lockstep/kube/release"
 )
 
 const (
@@ -26,7 +29,8 @@ type reader struct {
 	ctx    context.Context
 	client *connect.Client
 
-	scalers map[string]map[plan.Object]bool // what autoscalers scale, by namespace
+	scalers  map[string]map[plan.Object]bool // what autoscalers scale, by namespace
+	recorded map[*Release]time.Time          // see recordedAt
 }
 
 // collection is a resource in a namespace.
@@ -94,7 +98,8 @@ func (r *reader) list(k collection, selector string, wanted []*target) (missing 
 }
 
 // applyRewritten asks the API server, by a dry run of each object, which fields another release or program has written as Helm:
-// those that applying the object again would change. Defaults, and what a webhook makes of the object, would be the same.
+// those that applying the object again would change. Defaults, and what a webhook makes of the object, would be the same. It asks only if
+// the object is another release's now or was written after the operation: a webhook for new objects is not called again.
 func (r *reader) applyRewritten(targets []*target) {
 	var asks errgroup.Group
 	asks.SetLimit(maxConcurrent)
@@ -105,6 +110,10 @@ func (r *reader) applyRewritten(targets []*target) {
 		}
 		recorded := manifest.AsStored(sent)
 		if t.rewritten = manifest.Rewritten(recorded, t.live); len(t.rewritten) == 0 {
+			continue
+		}
+		if t.scope.Other(manifest.SeenAs(t.live)) == "" && !manifest.WrittenByHelm(t.live).After(r.recordedAt(t.release)) {
+			t.rewritten = nil
 			continue
 		}
 		asks.Go(func() error {
@@ -120,6 +129,21 @@ func (r *reader) applyRewritten(targets []*target) {
 		})
 	}
 	_ = asks.Wait() // the targets have the errors
+}
+
+// recordedAt returns when the record of a release was stored last, by the clock of the API server: at the end of its operation or of its
+// tests. It is zero if that is unknown.
+func (r *reader) recordedAt(rel *Release) (at time.Time) {
+	resource := connect.RecordResource(connect.StorageDriver())
+	if at, known := r.recorded[rel]; known || resource == "" {
+		return at
+	}
+	records := r.client.Metadata.Resource(corev1.SchemeGroupVersion.WithResource(resource)).Namespace(rel.Namespace)
+	if record, err := records.Get(r.ctx, release.Keys(rel.Release, []int{rel.Revision})[0], metav1.GetOptions{}); err == nil {
+		at = manifest.LastWritten(record.ManagedFields)
+	}
+	r.recorded[rel] = at
+	return at
 }
 
 // isScaled reports whether an autoscaler in the cluster sets the replicas of a workload. It lists those of a namespace once. If

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-openapi/jsonpointer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -143,6 +144,19 @@ func Differences(recorded, live *unstructured.Unstructured) []Difference {
 // the API server or a webhook, or of another release that has taken over the object: only applying the object again tells.
 func Rewritten(recorded, live *unstructured.Unstructured) []Difference {
 	return compare(comparison{byHelm: true}, recorded, live.Object, ownersOf(live))
+}
+
+// WrittenByHelm returns when Helm last wrote an object.
+func WrittenByHelm(live *unstructured.Unstructured) time.Time { return LastWritten(ownedByHelm(live)) }
+
+// LastWritten returns when managers last wrote an object, to the second, by the clock of the API server.
+func LastWritten(fields []metav1.ManagedFieldsEntry) (at time.Time) {
+	for _, m := range fields {
+		if m.Time != nil && m.Time.After(at) {
+			at = m.Time.Time
+		}
+	}
+	return at
 }
 
 // Confirmed returns those of the fields that Helm has written otherwise (Rewritten) that applying the object again would change. applied
@@ -289,7 +303,7 @@ func (c *comparison) fields(at place, recorded, typed, live map[string]any, by o
 		case recorded[name] == nil, !has && c.typed && !known: // not sent, or not stored
 		case !has:
 			c.add(below, true, of)
-		case !known && c.typed && !c.helmKnown && isZero(recorded[name]): // it may have been replaced by a default
+		case !known && c.typed && (!c.helmKnown || len(of) == 0) && isZero(recorded[name]): // it may have been replaced by a default
 		default:
 			if !known {
 				sent = recorded[name]

@@ -39,6 +39,7 @@ func TestDifferences(t *testing.T) {
 		"a map with one owner":             {"{m: {a: x}}", "{m: {a: x, b: z}}", map[string]string{other: `{"f:m":{}}`}, `/m m: {"a":"x"} → {"a":"x","b":"z"} by other`},
 		"a quantity in another form":       {"{apiVersion: v1, kind: Pod, spec: {containers: [{name: a, resources: {limits: {cpu: 1000m}}}]}}", "{apiVersion: v1, kind: Pod, spec: {containers: [{name: a, resources: {limits: {cpu: '1'}}}]}}", nil, ""},
 		"a default replaces a zero value":  {"{apiVersion: v1, kind: Service, spec: {type: ''}}", "{apiVersion: v1, kind: Service, spec: {type: ClusterIP}}", nil, ""},
+		"a zero value that nobody owns":    {"{apiVersion: v1, kind: Service, spec: {clusterIP: ''}}", "{apiVersion: v1, kind: Service, spec: {clusterIP: 10.0.0.1}}", map[string]string{helm: `{"f:spec":{"f:type":{}}}`}, ""},
 		"an empty text of somebody else's": {"{apiVersion: v1, kind: Service, spec: {type: ''}}", "{apiVersion: v1, kind: Service, spec: {type: NodePort}}", map[string]string{other: `{"f:spec":{"f:type":{}}}`, helm: `{"f:metadata":{}}`}, `/spec/type spec.type: "" → "NodePort" by other`},
 		"a field that is not stored":       {"{apiVersion: v1, kind: Service, spec: {typo: 1}}", "{apiVersion: v1, kind: Service, spec: {}}", nil, ""},
 		"texts of a Secret":                {"{apiVersion: v1, kind: Secret, stringData: {a: x}}", "{apiVersion: v1, kind: Secret, data: {a: eA==}}", nil, ""},

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,8 +20,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// replaceMutated creates a webhook that replaces data.mutated of each ConfigMap in the namespace of the test.
-func replaceMutated(r *rig.Rig) {
+// replaceMutated creates a webhook that replaces data.mutated of each ConfigMap in the namespace of the test when it is created and, if
+// updates is set, updated.
+func replaceMutated(r *rig.Rig, updates bool) {
 	r.T.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var review struct {
@@ -44,11 +46,15 @@ func replaceMutated(r *rig.Rig) {
 	}))
 	r.T.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	operations := []admissionv1.OperationType{admissionv1.Create}
+	if updates {
+		operations = append(operations, admissionv1.Update)
+	}
 	fail, none := admissionv1.Fail, admissionv1.SideEffectClassNone
 	hook := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace}, Webhooks: []admissionv1.MutatingWebhook{{
 		Name: "mutate.example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: &server.URL, CABundle: ca}, FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": r.Namespace}},
-		Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+		Rules: []admissionv1.RuleWithOperations{{Operations: operations,
 			Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}}},
 	}}}
 	hooks := r.Cluster.AdmissionregistrationV1().MutatingWebhookConfigurations()
@@ -56,11 +62,27 @@ func replaceMutated(r *rig.Rig) {
 		r.T.Fatal(err)
 	}
 	r.T.Cleanup(func() { _ = hooks.Delete(r.T.Context(), r.Namespace, metav1.DeleteOptions{}) })
-	r.Create(rig.ConfigMap("probe", nil, "mutated: x"))
+	probes := 0
 	r.Eventually("the webhook is called", func() bool {
-		r.PatchConfigMap("probe", `{"data":{"mutated":"x"}}`)
-		return r.ConfigMapData("probe")["mutated"] != "x"
+		probes++
+		name := fmt.Sprint("probe-", probes)
+		r.Create(rig.ConfigMap(name, nil, "mutated: x"))
+		return r.ConfigMapData(name)["mutated"] != "x"
 	})
+}
+
+// TestDriftOfNewObjects (S18): what a webhook makes only of new objects is no drift.
+func TestDriftOfNewObjects(t *testing.T) {
+	t.Parallel()
+	for _, serverSide := range []string{"true", "false"} {
+		r := rig.NewNamed(t, "drift-of-new-objects-"+serverSide)
+		replaceMutated(r, false)
+		chart := rig.ConfigMap("mine", nil, "mutated: x") + "\n---\n" + rig.Object("v1/Service/web", nil, "spec: {clusterIP: '', ports: [{port: 80}]}")
+		r.MustHelm("install", "t", rig.MakeDir(t, rig.Files{"templates/all.yaml": chart}), "--server-side="+serverSide)
+		if d := drift(r); r.ConfigMapData("mine")["mutated"] == "x" || len(d.Objects) > 0 || len(d.Warnings) > 0 {
+			t.Errorf("server-side %s: %q, %v", serverSide, driftLines(d), d.Warnings)
+		}
+	}
 }
 
 // TestDriftWrittenAsHelm (S18): what another release, or a program with Helm's field manager, has made of an object is drift. What a
@@ -71,7 +93,7 @@ func TestDriftWrittenAsHelm(t *testing.T) {
 		t.Run("server-side "+serverSide, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			replaceMutated(r)
+			replaceMutated(r, true)
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("mine", nil, "v: '1'", "mutated: x"), rig.ConfigMap("shared", nil, "v: '1'", "mutated: x")),
 				func(d *kube.Deploy) { d.ServerSide = serverSide }))
 			check := func(when string, want ...string) {
@@ -81,6 +103,8 @@ func TestDriftWrittenAsHelm(t *testing.T) {
 				}
 			}
 			check("after the install")
+			deployed := time.Now()
+			r.Eventually("a second has passed, which managed fields can tell", func() bool { return time.Since(deployed) > time.Second })
 
 			force := true
 			marks := fmt.Sprintf(`{"name":"mine","labels":{"app.kubernetes.io/managed-by":"Helm"},"annotations":{"meta.helm.sh/release-name":"t","meta.helm.sh/release-namespace":%q}}`, r.Namespace)
