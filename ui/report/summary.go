@@ -65,6 +65,30 @@ func Summary(w io.Writer, s *event.State, o Options) {
 	writeFailures(wrapped, format.Failures(s), o.Style, maxFailures, maxEvidence)
 }
 
+// Warnings writes the warnings of a run and of its releases, each once, after its screen has closed.
+func Warnings(w io.Writer, s *event.State, style Style) {
+	w = styled(w, style)
+	written := map[string]bool{}
+	writeNew := func(warnings []event.Event) {
+		for _, e := range warnings {
+			if text := format.Warning(e.Rule, e.Object, e.Message); !written[text] {
+				written[text] = true
+				writeWarning(w, e, style)
+			}
+		}
+	}
+	writeNew(s.Warnings)
+	for g := range s.GroupStates() {
+		if release := s.Scopes[g.ID]; release != nil {
+			writeNew(release.Warnings)
+		}
+	}
+}
+
+func writeWarning(w io.Writer, e event.Event, style Style) {
+	fmt.Fprintln(w, style.render(theme.Stopped, "warning:"), clean(format.Warning(e.Rule, e.Object, e.Message)))
+}
+
 // writeVerdict writes the fixed failures and how the operation ended. It leaves out the reason if
 // writeFailures writes it.
 func writeVerdict(w io.Writer, s *event.State, style Style) {

@@ -109,6 +109,20 @@ func TestVerdictOfAbort(t *testing.T) {
 	}
 }
 
+// TestWarningsAfterTheScreen: the warnings of a run and of its releases are written once each.
+func TestWarningsAfterTheScreen(t *testing.T) {
+	lost := event.Event{Kind: event.KindWarning, Rule: "R68", Message: "this revision has no order"}
+	inRelease := lost
+	inRelease.Scope, inRelease.Message = "db", "Job/a is suspended"
+	var out bytes.Buffer
+	Warnings(&out, Replay([]event.Event{
+		{Kind: event.KindPlan, Phases: []event.Phase{apply(readPlan("db: Release/db"))}}, lost, lost, inRelease,
+	}), plain)
+	if want := "warning: this revision has no order (R68)\nwarning: Job/a is suspended (R68)\n"; out.String() != want {
+		t.Errorf("got:\n%swant:\n%s", out.String(), want)
+	}
+}
+
 // TestVerdictOfIdleRun: a run that was idle nearly all the time was stepped only if somebody took a step.
 func TestVerdictOfIdleRun(t *testing.T) {
 	start := time.Unix(0, 0)

@@ -166,8 +166,7 @@ func (t *textLog) writeEvent(e event.Event, before event.Status) {
 	case event.KindNoReturn:
 		t.line(e, event.Held, phrase.NoReturnPassed(e.Group, e.Message))
 	case event.KindWarning:
-		text := format.Warning(e.Rule, e.Object, e.Message)
-		fmt.Fprintln(t.warnings, t.opts.render(theme.Stopped, "warning:"), clean(text))
+		writeWarning(t.warnings, e, t.opts.Style)
 	case event.KindWaiting:
 		t.waiting(e)
 	case event.KindServer:

@@ -135,10 +135,12 @@ func (a *App) stream(w io.Writer, f *os.File) report.Stream {
 // Style returns the style of text on f.
 func (a *App) Style(f *os.File) report.Style { return NewStyle(f, a.Settings.ColorMode) }
 
-// Summary prints the summary of a run after its screen has closed.
+// Summary prints the summary of a run after its screen has closed, and on stderr its warnings, which only the screen showed.
 func (a *App) Summary(cmd *cobra.Command, s *event.State, o report.Options) {
 	stdout := a.stream(os.Stdout, os.Stdout)
 	o.Style, o.Width = stdout.Style, stdout.Width
+	stderr := a.Stderr(cmd)
+	report.Warnings(stderr, s, stderr.Style)
 	report.Summary(cmd.OutOrStdout(), s, o)
 }
 
