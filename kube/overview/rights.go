@@ -3,11 +3,11 @@ package overview
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"lockstep/engine/text"
 	"lockstep/kube/connect"
 	"lockstep/kube/permissions"
 )
@@ -24,7 +24,7 @@ func Denied(ctx context.Context, c *connect.Client, namespace string) (map[strin
 	for _, name := range []string{"install", "upgrade", "rollback", "uninstall", "test"} {
 		op := permissions.Operation{Name: name, Namespace: namespace, Driver: connect.StorageDriver(), NoLease: true}
 		if lacking := op.Permissions().Lacking(review.Status); len(lacking) > 0 {
-			denied[name] = fmt.Sprintf("not permitted: %s %s in namespace %s", strings.Join(lacking.Verbs(), ", "), recordResource().Resource, namespace)
+			denied[name] = fmt.Sprintf("no permission to %s %s in namespace %s", text.JoinAnd(lacking.Verbs()), recordResource().Resource, namespace)
 		}
 	}
 	return denied, nil

@@ -47,7 +47,7 @@ func TestReadyNowWhileOthersAreNot(t *testing.T) {
 func TestGiveUpAsks(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
 	s.press("G")
-	s.shows(t, "stop here?", "end the run with 1 failed group, after running work", "4 waiting groups") // the last is a hook
+	s.shows(t, "stop here?", "end the run with 1 failed group once running work is finished", "4 waiting groups") // the last is a hook
 	if len(s.sent) > 0 {
 		t.Errorf("G sent %v before it was confirmed", s.sent)
 	}
@@ -76,7 +76,7 @@ func TestGiveUpOneOfTwo(t *testing.T) {
 	s.send(tickMsg{})
 	s.shows(t, "A re-check all 2   R retry all 2")
 	s.press("G")
-	s.shows(t, "end the run with 2 failed groups, after running work")
+	s.shows(t, "end the run with 2 failed groups once running work is finished")
 }
 
 // TestDegradedFor: card, its border and pane count from when the object became degraded, also after a re-check.

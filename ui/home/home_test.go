@@ -105,7 +105,7 @@ func TestForm(t *testing.T) {
 			t.Errorf("%s opens a form for %+v, which is not permitted", key, requests[n])
 		}
 	}
-	if !strings.Contains(r.text(), "not permitted: create secrets in namespace shop") {
+	if !strings.Contains(r.text(), "no permission to create secrets in namespace shop") {
 		t.Errorf("the reason is not shown:\n%s", r.text())
 	}
 	install := Request{Operation: "install", Namespace: "shop"}

@@ -156,8 +156,8 @@ var states = []state{
 	{name: "thousand", Snapshot: Snapshot{Listed: true, Releases: releases(1000)}, keys: "pgdown pgdown down", all: true, form: true},
 	{name: "runs", Snapshot: Snapshot{Listed: true, Releases: releases(40), Runs: liveRuns()}, form: true},
 	{name: "denied", Snapshot: Snapshot{Listed: true, Releases: releases(3), Denied: map[string]map[string]string{"shop": {
-		"install": "not permitted: create secrets in namespace shop", "upgrade": "not permitted: create, update secrets in namespace shop",
-		"rollback": "not permitted: create, update secrets in namespace shop", "uninstall": "not permitted: delete secrets in namespace shop"}}}, keys: "u", form: true},
+		"install": "no permission to create secrets in namespace shop", "upgrade": "no permission to create and update secrets in namespace shop",
+		"rollback": "no permission to create and update secrets in namespace shop", "uninstall": "no permission to delete secrets in namespace shop"}}}, keys: "u", form: true},
 	{name: "away", Snapshot: Snapshot{Listed: true, Releases: releases(12), Away: "API server unreachable: connection refused; trying again"}, form: true},
 	{name: "away-at-first", Snapshot: Snapshot{Away: "API server unreachable: connection refused; trying again"}, form: true},
 	{name: "filter", Snapshot: Snapshot{Listed: true, Releases: releases(40), Runs: liveRuns()}, keys: "/ p a y", form: true},

@@ -246,7 +246,7 @@ func TestDenied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for operation, verb := range map[string]string{"install": "create", "upgrade": "create, update", "rollback": "create, update", "uninstall": "delete", "test": "update"} {
+	for operation, verb := range map[string]string{"install": "create", "upgrade": "create and update", "rollback": "create and update", "uninstall": "delete", "test": "update"} {
 		if !strings.Contains(denied[operation], verb) || !strings.Contains(denied[operation], "secrets in namespace "+r.Namespace) {
 			t.Errorf("%s: %q does not name %s", operation, denied[operation], verb)
 		}

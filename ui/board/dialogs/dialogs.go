@@ -195,7 +195,7 @@ func (d *Dialog) giveUpText() string {
 			waiting++
 		}
 	}
-	all := fmt.Sprintf("end the run with %s, after running work", text.Count(failed, "failed group"))
+	all := fmt.Sprintf("end the run with %s once running work is finished", text.Count(failed, "failed group"))
 	if waiting > 0 {
 		all += "; " + text.Count(waiting, "waiting "+d.State.GroupNoun()) + " will not start"
 	}

@@ -366,6 +366,8 @@ func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 		mark := p.Theme.Mark(string(event.Degraded))
 		mark.Word = "changed by others"
 		return mark
+	case p.State.Operation.IsStack() && o.Status == event.Applying: // a release or a hook, not one request
+		return p.Theme.Mark(string(event.InProgress))
 	case p.StartsNothing(n) && o.Status == event.Waiting:
 		return p.Theme.Mark(string(event.Skipped))
 	case o.Status == event.Applied && !n.Status.Over():
