@@ -256,10 +256,10 @@ func (r *results) readme() string {
 	var parts []string
 	for _, f := range r.Figures {
 		if f.Row == readmeRow && slices.Contains(readmeFigures, f.Name) {
-			parts = append(parts, f.Name+" "+f.cell(lockstep)+" ("+f.cell(helm)+")")
+			parts = append(parts, f.Name+" "+f.cell(lockstep)+" (Helm "+f.cell(helm)+")")
 		}
 	}
-	return "Speed with " + readmeRow + ", in brackets Helm's: " + strings.Join(parts, ", ") + ". The page [benchmarks](ui/cli/help/benchmarks.md) has more.\n"
+	return "With " + readmeRow + ": " + strings.Join(parts, ", ") + ". The page [benchmarks](ui/cli/help/benchmarks.md) has more.\n"
 }
 
 // page returns the table of the page "benchmarks": what users wait for and need memory for, without goals.
