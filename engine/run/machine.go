@@ -387,7 +387,7 @@ func incompleteOutcome(unchecked, started, noStatus, notAwaited int) string {
 		parts = append(parts, text.Count(unchecked, "group")+" applied, not checked")
 	}
 	if started > 0 {
-		parts = append(parts, text.Count(started, "Job")+" started, not complete")
+		parts = append(parts, text.Count(started, "Job")+" started, not complete at the end")
 	}
 	if noStatus > 0 {
 		parts = append(parts, text.Count(noStatus, "object")+" whose controller said nothing")

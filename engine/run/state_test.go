@@ -112,7 +112,7 @@ func TestStartedJobsAreCounted(t *testing.T) {
 		completes bool
 		want      int
 		outcome   string
-	}{{false, 1, "1 Job started, not complete"}, {true, 0, ""}} {
+	}{{false, 1, "1 Job started, not complete at the end"}, {true, 0, ""}} {
 		fake := newFake(map[string]behaviour{"x": {never: true}, "y": {ready: 3 * sec}})
 		var feed *event.Feed
 		_, err := run(t, Options{}, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b < a: y")}}, fake, func(b *rig) {

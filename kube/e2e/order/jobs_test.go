@@ -42,7 +42,7 @@ func TestAwaitedJobs(t *testing.T) {
 				if want := jobs == kube.AwaitedJobs; complete != want || (g.Shown() == event.Ready) != want || (out.State.Outcome == "") != want {
 					t.Errorf("%s: complete %v, the group is %s, outcome %q", operation, complete, g.Shown(), out.State.Outcome)
 				}
-				if jobs == kube.StartedJobs && (g.Shown() != event.Started || out.State.Outcome != "1 Job started, not complete") {
+				if jobs == kube.StartedJobs && (g.Shown() != event.Started || out.State.Outcome != "1 Job started, not complete at the end") {
 					t.Errorf("%s: the group is %s, outcome %q", operation, g.Shown(), out.State.Outcome)
 				}
 			}
