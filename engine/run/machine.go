@@ -222,7 +222,7 @@ func (m *machine) windingDown() bool { return m.steering.ending != nil || m.time
 // windDown ends the stage after an abort, an edit or the timeout, as soon as no request and no diagnosis of a
 // failure is running (R43).
 func (m *machine) windDown() {
-	cause := ErrAborted
+	var cause error
 	switch {
 	case m.replacing():
 		cause = ErrReplaced
