@@ -134,6 +134,8 @@ func (d *Deploy) plan(s *session.Session, state *releaseState) (*session.Prepare
 	}
 	onServer := serverSide(d.ServerSide, r.release)
 	target.ClientSide = !onServer
+	// Helm migrates if the deployed revision was applied client-side (Helm 3 records no method). Objects to take over may have been, too.
+	target.Migrate = d.TakeOwnership || state.Current.ApplyMethod != string(rel1.ApplyMethodServerSideApply)
 	tree, treeWarnings, err := d.Chart.Tree(values)
 	if err != nil {
 		return nil, nil, err
@@ -184,7 +186,7 @@ func (d *Deploy) addRendered(p *planInput, r *rendered, tree *plan.Chart) (_ *pl
 
 // newTarget returns the settings of the target, without the rendered chart. The values decide which subcharts are enabled.
 func (d *Deploy) newTarget(s *session.Session, values map[string]any) (target session.Target, crds preflight.Findings, err error) {
-	target = session.Target{Method: helmclient.Method{Force: d.ForceConflicts, Replace: d.ForceReplace, Migrate: true, Adopts: true}}
+	target = session.Target{Method: helmclient.Method{Force: d.ForceConflicts, Replace: d.ForceReplace, Adopts: true}}
 	if d.CRDs != CRDsUpgrade {
 		return target, crds, nil
 	}
