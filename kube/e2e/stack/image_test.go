@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
@@ -203,7 +204,7 @@ func TestKilledAtImageHook(t *testing.T) {
 func TestImageHookOfAnotherRun(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
-	hook := map[string]string{"": `{name: slow, events: [prepare], lockstep/image: {name: example/tool:1, annotations: {sandbox/log: "at work", sandbox/run-duration: 6s}}}`}
+	hook := map[string]string{"": `{name: slow, events: [prepare], lockstep/image: {name: example/tool:1, annotations: {sandbox/log: "at work", sandbox/run-duration: 2m}}}`}
 	h := newHooked(b, hook, release{Name: "a", Dir: chart(t, "a")})
 	first, err := h.prepare(false, fromAnywhere)
 	if err != nil {
@@ -226,10 +227,16 @@ func TestImageHookOfAnotherRun(t *testing.T) {
 					s, err := other.prepare(false, fromAnywhere)
 					waited := false
 					state, _ := b.run(s, err, func(e event.Event) {
-						if strings.Contains(e.Message, "waits for the end of Job lockstep-step-") && !waited {
-							if waited = true; aborts {
-								s.Command(event.Command{Name: event.Abort})
-							}
+						if e.Kind == event.KindLog { // its own Job
+							b.endPods()
+						}
+						if !strings.Contains(e.Message, "waits for the end of Job lockstep-step-") || waited {
+							return
+						}
+						if waited = true; aborts {
+							s.Command(event.Command{Name: event.Abort})
+						} else {
+							b.endPods()
 						}
 					})
 					if want := map[bool]int{true: 3, false: 0}[aborts]; state.Exit != want || !waited {
@@ -242,6 +249,24 @@ func TestImageHookOfAnotherRun(t *testing.T) {
 	others.Wait()
 	if got := b.createdJobs(); state.Exit != 0 || len(got) != 2 || len(b.jobs()) > 0 {
 		t.Errorf("exit %d, created %v, left %v: %s", state.Exit, got, b.jobs(), phrase.Reason(state))
+	}
+}
+
+// endPods ends the pods of the test's namespaces whose sandbox/run-duration is longer.
+func (b stackRig) endPods() {
+	for _, namespace := range []string{b.Namespace, b.Namespace + "-extra"} {
+		pods := b.Cluster.CoreV1().Pods(namespace)
+		list, err := pods.List(b.T.Context(), metav1.ListOptions{})
+		if err != nil {
+			b.T.Error(err)
+			return
+		}
+		for _, p := range list.Items {
+			_, err := pods.Patch(b.T.Context(), p.Name, types.MergePatchType, []byte(`{"metadata": {"annotations": {"sandbox/run-duration": "1s"}}}`), metav1.PatchOptions{})
+			if err != nil && !errors.IsNotFound(err) {
+				b.T.Error(err)
+			}
+		}
 	}
 }
 
