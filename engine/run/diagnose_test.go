@@ -89,12 +89,12 @@ func TestObjectsWithoutPodsAreDiagnosedSoon(t *testing.T) {
 	}
 }
 
-// TestTimeoutDuringRequest: if the request that creates an object is still in flight, the timeout gives the reason of its
-// last retry, not that the object does not exist (R25).
+// TestTimeoutDuringRequest: if the request that applies an object is still in flight, the timeout gives the reason of its
+// last retry, not the state of the object before (R25).
 func TestTimeoutDuringRequest(t *testing.T) {
 	fake := newFake(map[string]behaviour{"x": {hang: true}})
 	opts := Options{Operation: event.Operation{Timeout: 30 * sec}, Diagnose: func(context.Context, plan.Object) Finding {
-		return Finding{Cause: "not in the cluster", Symptom: true}
+		return Finding{Cause: "the selector of the old object matches no pods"}
 	}}
 	trace, _ := run(t, opts, Stage{Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *rig) {
 		b.at(5 * sec)

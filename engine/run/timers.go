@@ -351,11 +351,11 @@ func (s *stage) failUnready(g *group, o *object, t event.Timeout) {
 	default:
 		missing = "applied"
 	}
-	state := o.message
-	if o.inFlight && o.retryError != "" {
-		state = o.retryError
+	state, kind := o.message, causeUnknown
+	if o.inFlight && o.retryError != "" { // a diagnosis would be of the object as it was before
+		state, kind = o.retryError, causeKnown
 	}
-	s.fail(g, o, &failure{reason: text.CollapseSpace(cmp.Or(state, "not "+missing)), Failure: Failure{Timeout: &t}})
+	s.fail(g, o, &failure{reason: text.CollapseSpace(cmp.Or(state, "not "+missing)), reasonKind: kind, Failure: Failure{Timeout: &t}})
 }
 
 // failUnready fails every running group at the timeout of the operation, because of its

@@ -49,6 +49,12 @@ func Mistyped(message string) bool {
 	return strings.Contains(message, "failed to create typed patch object") || strings.Contains(message, "unable to convert unstructured object to")
 }
 
+// Unpatchable reports whether the message of a refusal says that the API server cannot apply the patch of a client-side apply,
+// because two elements of a list have the same merge key, or one has none. It then responds with 500, too.
+func Unpatchable(message string) bool {
+	return strings.Contains(message, "The order in patch list") || strings.Contains(message, "does not contain declared merge key")
+}
+
 // untrusted reports whether the server's certificate is not trusted, or the server does not speak TLS.
 func untrusted(err error) bool {
 	var (

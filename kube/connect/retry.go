@@ -299,7 +299,7 @@ func (c *call) judge(resp *http.Response, err error) verdict {
 		return verdict{outcome: responded, retry: true, serverError: true, overloaded: true, retryAfter: retryAfter(resp), reason: reason + messageOf(resp)}
 	case http.StatusInternalServerError:
 		message := messageOf(resp)
-		return verdict{outcome: responded, retry: !Mistyped(message), serverError: true, retryAfter: retryAfter(resp), reason: reason + message}
+		return verdict{outcome: responded, retry: !Mistyped(message) && !Unpatchable(message), serverError: true, retryAfter: retryAfter(resp), reason: reason + message}
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		if Aggregated(c.target.Group) {
 			return aggregated()

@@ -298,11 +298,13 @@ func TestServerErrorsOfDryRuns(t *testing.T) {
 	})
 }
 
-// TestMistypedObjects expects that a 500 about a value of the object is not retried, but one about a conversion webhook is.
+// TestMistypedObjects expects that a 500 about a value of the object or about the patch is not retried, but one about a
+// conversion webhook is.
 func TestMistypedObjects(t *testing.T) {
 	for message, retried := range map[string]bool{
 		"failed to create typed patch object (x; /v1, Kind=Service): .spec.ports[0].port: expected numeric":                                                                                              false,
 		"failed to convert new object (x; /v1, Kind=Secret) to proper version: unable to convert unstructured object to /v1, Kind=Secret: error decoding from json: illegal base64 data at input byte 7": false,
+		"The order in patch list:\n[map[port:53]]\n doesn't match $setElementOrder list:\n[map[port:80]]\n":                                                                                              false,
 		"failed to convert new object (x; a.b/v1, Kind=C) to proper version: conversion webhook for a.b/v1, Kind=C failed: EOF":                                                                          true,
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -81,21 +81,25 @@ func (m Method) dryRun(helm *helmkube.Client, live *unstructured.Unstructured, o
 
 // answer returns the error of the API server in an error of Helm, which repeats the object and the request, or a *PatchError.
 func answer(err error) error {
+	err = asPatchError(err)
 	if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
 		return status
 	}
-	return asPatchError(err)
+	return err
 }
 
-// PatchError is the error about an object for which client-side apply finds no patch, so no request is sent: two elements of
-// a list that it tells apart by one field have the same value there, for example. The next try has the same result unless
-// the live object or the manifest changes.
+// PatchError is the error about an object for which client-side apply finds no patch, so no request is sent, or one that the
+// API server cannot apply: two elements of a list that it tells apart by one field have the same value there, for example.
+// The next try has the same result unless the live object or the manifest changes.
 type PatchError struct{ error }
 
 func (e *PatchError) Unwrap() error { return e.error }
 
 func (e *PatchError) Error() string {
-	_, why, _ := strings.Cut(e.error.Error(), createPatch)
+	why := e.error.Error()
+	if _, after, found := strings.Cut(why, createPatch); found {
+		why = after
+	}
 	why = strings.Join(strings.Fields(why), " ")
 	if first, size := utf8.DecodeRuneInString(why); size > 0 {
 		why = string(unicode.ToLower(first)) + why[size:]
@@ -108,10 +112,14 @@ const createPatch = "failed to create patch: "
 
 // asPatchError returns the *PatchError of an error of Helm; other errors as they are.
 func asPatchError(err error) error {
-	if answer := apierrors.APIStatus(nil); err == nil || errors.As(err, &answer) || !strings.Contains(err.Error(), createPatch) {
-		return err
+	answer := apierrors.APIStatus(nil)
+	switch {
+	case errors.As(err, &answer) && connect.Unpatchable(answer.Status().Message):
+		return &PatchError{errors.New(answer.Status().Message)}
+	case err != nil && answer == nil && strings.Contains(err.Error(), createPatch):
+		return &PatchError{err}
 	}
-	return &PatchError{err}
+	return err
 }
 
 // IsPatchError reports whether client-side apply finds no patch for an object.

@@ -65,3 +65,25 @@ func TestPortsOfOneNumber(t *testing.T) {
 	r.MustFail(op, err, says...)
 	r.MustRun(r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.ServerSide = "true" })))
 }
+
+// TestPatchThatTheServerCannotApply: the API server answers a patch with 500 that it cannot apply because of two ports of one
+// number. No retry can succeed, so the upgrade is refused before its first write, or fails at once.
+func TestPatchThatTheServerCannotApply(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := func(ports string) func(*kube.Deploy) {
+		return rig.UseChart(rig.ChartOf(t, rig.Object("v1/Service/web", nil, "spec: {selector: {app: none}, ports: ["+ports+"]}")), func(d *kube.Deploy) { d.ServerSide = "false" })
+	}
+	r.Deploy("plain", chart("{name: http, port: 80}, {name: alt, port: 81}"))
+	next := chart("{name: dns-tcp, port: 53}, {name: alt, port: 81, targetPort: http}, {name: http, port: 80}, {name: dns, port: 53, protocol: UDP}")
+	says := []string{"Service/web: client-side apply cannot compare", "the order in patch list", "; apply it with --server-side=true"}
+	start := time.Now()
+	_, err := r.Upgrade("plain", next)
+	r.MustRefuse(start, err, says...)
+	op, err := r.Upgrade("plain", func(u *kube.Deploy) { next(u); u.SkipPreflight = true })
+	start = time.Now()
+	r.MustFail(op, err, says...)
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("it failed after %s", took)
+	}
+}
