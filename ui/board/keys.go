@@ -48,7 +48,7 @@ func (m *model) boardKeys() []keys.Binding {
 		back = keys.Always("all releases")
 	}
 	table := []keys.Binding{
-		{Keys: "q", Hint: keys.When("quit", m.CanQuit), Do: m.quit, Part: partEnd, About: "quit", More: "asks first if that aborts the run"},
+		{Keys: "q", Hint: m.quitHint, Do: m.quit, Part: partEnd, About: "quit", More: "asks first if that aborts the run"},
 		{Keys: "A", Hint: m.acceptHint, Do: m.accept, Steers: true, OnFailure: true, Part: partFix,
 			About: "re-check", More: "selected or all failed groups, no apply"},
 		{Keys: "R", Hint: func() string { return m.failedHint("retry", m.insp.Reverted()) }, Do: m.failedCommand(event.Retry), Steers: true, OnFailure: true, Part: partFix,

@@ -55,7 +55,11 @@ func (m *model) layOutBelow() {
 	if free+spare <= 0 {
 		return
 	}
-	if lines := m.stateLines(1 + max(free, 0) + spare); len(lines) > 1 {
+	forState := max(free, 0) + spare
+	if b.Narrow() { // the pane explains the selected failure completely
+		forState = max(free-m.missingFailureRows(), 0)
+	}
+	if lines := m.stateLines(1 + forState); len(lines) > 1 {
 		m.arrange(lines, b.Terse)
 		free = b.Area.H - b.Rows
 	}

@@ -195,7 +195,7 @@ func TestAbortedByUser(t *testing.T) {
 	s.showsNot(t, "aborted; api:server")
 	s.feed(event.Event{Kind: event.KindOperation, Status: event.Aborted, Exit: new(int), Origin: &event.Origin{Command: event.Rollback}, Outcome: "the release was uninstalled",
 		Message: "the release was uninstalled: aborted; shop/api:server: Deployment/shop-api: not ready", Time: s.State.Now})
-	s.shows(t, "✗ aborted by you  press q to quit · the release was uninstalled  ")
+	s.shows(t, "✗ aborted by you  the release was uninstalled  ")
 }
 
 // TestReportFits: no line of a report is wider than the page.

@@ -25,7 +25,10 @@ const slackRows = 2
 // top to bottom: what it needs, up to its share.
 func (m *model) paneRows(top, bottom int) int {
 	share := m.paneShare(top, bottom)
-	if !m.insp.Shown {
+	switch {
+	case !m.insp.Shown && m.board.Narrow(): // the list keeps its place
+		return share
+	case !m.insp.Shown:
 		return min(share, m.paneNeed()+slackRows)
 	}
 	rows := min(share, m.insp.Rows(m.W))
@@ -67,6 +70,8 @@ func (m *model) usualPaneRows() int {
 		return 5
 	}
 	switch {
+	case m.board.Narrow() && m.H >= 16: // it shows the objects that the list does not
+		return m.H / 3
 	case m.H >= 34:
 		return 7
 	case m.H >= 26:

@@ -104,5 +104,5 @@ func TestFailuresWithLaterChange(t *testing.T) {
 	s.send(watchStartedMsg{source: idle{}})
 	s.Observed.Message = "revision 2 was deployed"
 	s.send(tickMsg{})
-	s.shows(t, "press q to quit · the release is marked failed · since then: revision 2 was deployed")
+	s.shows(t, "the release is marked failed · since then: revision 2 was deployed")
 }

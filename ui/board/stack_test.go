@@ -213,7 +213,7 @@ func TestReleaseOfPausedStack(t *testing.T) {
 			}
 		}
 		feed(event.Event{Kind: event.KindOperation, Status: event.Failed, Exit: new(int), Outcome: "2 of 5 deployed"})
-		expect("⊘ never started  press esc to see all releases · 2 of 5 deployed")
+		expect("⊘ never started  2 of 5 deployed")
 		s = openStack(t, 100, 30, 75, dark, &sent, "end", "enter")
 		feed(event.Event{Kind: event.KindOperation, Scope: "shop/shop", Status: event.Running, Operation: &event.Operation{Name: "install", Release: "shop"}})
 		feed(event.Event{Kind: event.KindRun, Scope: "shop/shop", Status: event.Held, Message: "shop:api"})

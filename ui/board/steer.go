@@ -131,6 +131,17 @@ func (m *model) inTrouble() bool {
 	return n != nil && m.openRelease == nil && m.insp.Connected() && !m.insp.Shown && (n.Degraded > 0 || n.Status == event.Failed)
 }
 
+// quitHint is the footer's word for q.
+func (m *model) quitHint() string {
+	switch {
+	case !m.CanQuit():
+		return ""
+	case m.Throwaway:
+		return "quit, delete the cluster"
+	}
+	return "quit"
+}
+
 func (m *model) pauseHint() string {
 	switch run, _ := m.RunStatus(); {
 	case !m.Steerable() || m.awaitsApproval():

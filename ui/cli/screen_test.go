@@ -187,7 +187,7 @@ func TestScreenControlsRuns(t *testing.T) {
 		c.keys("a")
 		c.await(m, "roll back")
 		c.keys("r")
-		c.await(m, "press q to quit")
+		c.await(m, "the release was uninstalled")
 		c.keys("q")
 		if code := c.ends(); code != 3 {
 			t.Errorf("exit code %d, want 3", code)
@@ -210,7 +210,7 @@ func TestScreenControlsRuns(t *testing.T) {
 		c.keys("G")
 		c.await(m, "stop here?")
 		c.keys("G")
-		c.await(m, "press q to quit")
+		c.await(m, "the release is marked failed")
 		c.keys("q")
 		if code := c.ends(); code != 1 {
 			t.Errorf("exit code %d, want 1", code)

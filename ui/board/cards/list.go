@@ -2,6 +2,7 @@ package cards
 
 import (
 	"math"
+	"slices"
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
@@ -17,14 +18,14 @@ import (
 type density int
 
 const (
-	listed        density = iota // the objects of all groups
-	doneInLine                   // a finished group is one line
-	waitingInLine                // a waiting group is one line, too
-	lines                        // every group is one line
+	listed density = iota // the objects of all groups, with a row each for the reason why one is not ready
+	named                 // the objects of all groups
+	inLine                // a group is one line, unless it is in trouble or the user has selected it
+	lines                 // every group is one line
 )
 
-// PlaceList lays out the groups one below the other, for a screen too narrow for columns: one line
-// each, with the objects of running groups, and those of other groups if they fit.
+// PlaceList lays out the groups one below the other, for a screen too narrow for columns: with all their objects if those of
+// all groups fit, else as one line each. That depends only on the plan, so that nothing moves during the run.
 func (l *Layout) PlaceList() {
 	nodes := l.Visible()
 	switch l.Detail {
@@ -33,15 +34,14 @@ func (l *Layout) PlaceList() {
 	case screen.Compact:
 		l.stackList(nodes, lines)
 	default:
-		for _, d := range []density{listed, doneInLine, waitingInLine} {
-			if d < waitingInLine && l.minListRows(nodes, d) > l.Area.H {
-				continue
-			}
-			l.Cards = l.Cards[:0]
-			if l.stackList(nodes, d) <= l.Area.H {
-				break
-			}
+		d, room := listed, l.Area.H-l.ListedRows(nodes)
+		switch {
+		case room < 0:
+			d = inLine
+		case room < len(nodes):
+			d = named
 		}
+		l.stackList(nodes, d)
 		l.foldList()
 	}
 	l.shift()
@@ -64,37 +64,31 @@ func (l *Layout) foldList() {
 // listLimit returns the maximum number of lines below a group's line.
 func (l *Layout) listLimit(d density) int {
 	const others = 6 // about the rows of header, pane and footer
-	if d == listed {
+	if d <= named {
 		return math.MaxInt
 	}
 	return max((l.Area.H+l.StateRows+others)/3, 6)
 }
 
-// minListRows returns a lower bound of the list's rows, which is cheap to compute.
-func (l *Layout) minListRows(nodes []*graph.Node, d density) int {
-	rows := len(nodes)
-	for _, n := range nodes {
-		if l.showsObjects(n, d) {
-			rows += min(len(l.ShownObjects(n)), l.listLimit(d))
-		}
-	}
-	return rows
-}
-
-// stackList places the groups of the list, and returns the row after them.
-func (l *Layout) stackList(nodes []*graph.Node, d density) int {
+// stackList places the groups of the list.
+func (l *Layout) stackList(nodes []*graph.Node, d density) {
 	y := 0
 	for _, n := range nodes {
 		c := Card{Node: n, Rect: canvas.Rect{X: 0, Y: y, W: l.W, H: 1}, flat: true}
 		if l.showsObjects(n, d) {
 			c.rows = l.contents(n, l.listLimit(d))
+			if d == named && !picture.InTrouble(n) {
+				c.rows = slices.DeleteFunc(c.rows, func(r row) bool { return r.kind == reasonRow })
+			}
 			c.Rect.H += len(c.rows)
+			if d == listed && l.Detail == screen.Auto {
+				c.Rect.H = max(c.Rect.H, 1+l.ListedRows([]*graph.Node{n}))
+			}
 		}
 		l.Cards = append(l.Cards, c)
 		y += c.Rect.H
 	}
 	l.Rows = y
-	return y
 }
 
 // showsObjects reports whether the list shows a group's objects.
@@ -104,9 +98,7 @@ func (l *Layout) showsObjects(n *graph.Node, d density) bool {
 		return false
 	case n.Status == event.Waiting && l.Terse:
 		return false
-	case d == listed, d < waitingInLine && n.Status == event.Waiting:
-		return true
-	case picture.Active(n), n.Status == event.Failed, n.Status == event.Aborted:
+	case d <= named, picture.InTrouble(n), n.Status == event.Aborted:
 		return true
 	case !l.Filter.AllObjects(n):
 		return true

@@ -125,13 +125,17 @@ func (l *Layout) stack(p Column, y int, nodes []*graph.Node, heights []int) int 
 	return y
 }
 
-// ListedRows returns the minimum number of rows of groups with all their objects.
+// ListedRows returns how many rows groups take in a list with all their objects, and without reasons.
 func (l *Layout) ListedRows(nodes []*graph.Node) int {
 	rows := 0
 	for _, n := range nodes {
-		rows += 2 + len(l.ShownObjects(n))
-		if n.Single() {
-			rows--
+		switch {
+		case n.Single():
+			rows++
+		case l.IsRelease():
+			rows += l.listedRows(n) - 2 // a line instead of the borders, and no reason
+		default:
+			rows += 1 + len(l.ShownObjects(n))
 		}
 	}
 	return rows

@@ -172,11 +172,14 @@ func (b *Board) Extent(n *graph.Node) (from, to int) {
 	return from, from + c.Rect.H
 }
 
-// SteadyRows returns how many rows a list takes with all groups and objects. With that height, the pane does not move with the
-// run or the selection.
+// SteadyRows returns how many rows a list takes with all groups, and with all objects if they fit. With that height, the pane does
+// not move with the run or the selection.
 func (b *Board) SteadyRows() int {
 	if b.Detail != screen.Auto {
 		return b.Rows
 	}
-	return b.ListedRows(b.Visible()) - len(b.Visible())
+	if rows := b.ListedRows(b.Visible()); rows <= b.Area.H {
+		return rows
+	}
+	return len(b.Visible())
 }

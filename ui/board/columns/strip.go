@@ -19,6 +19,7 @@ func (b *Board) drawTitles(own *band) {
 		return
 	}
 	end := b.drawStrip(y)
+	short := b.shortPhases(end)
 	for i, p := range own.columns {
 		role := theme.Quiet
 		if b.columnActive(p.Index) {
@@ -28,24 +29,26 @@ func (b *Board) drawTitles(own *band) {
 		if canvas.Width(c.Title) > room && p.Cut {
 			continue
 		}
-		prefix := ""
-		if p.Prefix != "" {
-			prefix = p.Prefix + b.Theme.Lines.Ellipsis
+		title := c.Title
+		if short[c.Phase] {
+			title = c.ShortTitle
 		}
-		title := b.Join(c.Title, prefix)
-		if short := b.Join(c.ShortTitle, prefix); b.shortDeletions(c.Phase, end) && canvas.Width(short) <= room {
-			title = short
-		}
-		if more := b.undrawnText(p.Index, room, title); more != "" {
-			title = b.Join(title, more)
-			if canvas.Width(title) > room {
-				title = b.Join(c.ShortTitle, more)
-			}
-		} else if canvas.Width(title) > room {
-			title = b.Join(c.ShortTitle, prefix)
-		}
-		b.Canvas.Put(p.X+1, y, role, canvas.FitMiddle(title, room, b.Theme.Lines.Ellipsis))
+		b.Canvas.Put(p.X+1, y, role, canvas.FitMiddle(b.headed(p, title, room), room, b.Theme.Lines.Ellipsis))
 	}
+}
+
+// headed returns the title of a column with how many edges are not drawn, else with the prefix that its names omit.
+func (b *Board) headed(p cards.Column, title string, room int) string {
+	prefix := ""
+	if p.Prefix != "" {
+		prefix = p.Prefix + b.Theme.Lines.Ellipsis
+	}
+	prefixed := b.Join(title, prefix)
+	more := b.undrawnText(p.Index, room, prefixed)
+	if both := b.Join(prefixed, more); more == "" || canvas.Width(both) <= room {
+		return both
+	}
+	return b.Join(title, more)
 }
 
 // titleRoom returns the width for the title of a band's column. Nothing is to the right of the last one.
@@ -57,20 +60,19 @@ func titleRoom(own *band, i, end int) int {
 	return min(p.X+p.W, end) - p.X - 1
 }
 
-// shortDeletions reports whether the titles of a phase that deletes are short, since one does not fit: "delete 0" beside
-// "delete layer 1" reads like something else.
-func (b *Board) shortDeletions(phase *event.PhaseState, end int) bool {
-	if phase.Kind != event.PhaseRemove {
-		return false
-	}
+// shortPhases returns the phases whose titles are all short, since one does not fit: "17" beside "layer 16" reads like something
+// else.
+func (b *Board) shortPhases(end int) map[*event.PhaseState]bool {
+	short := map[*event.PhaseState]bool{}
 	for k := range b.bands {
 		for i, p := range b.bands[k].columns {
-			if c := b.Graph.Cols[p.Index]; c.Phase == phase && !p.Cut && canvas.Width(c.Title) > titleRoom(&b.bands[k], i, end) {
-				return true
+			c, room := b.Graph.Cols[p.Index], titleRoom(&b.bands[k], i, end)
+			if !p.Cut && canvas.Width(b.headed(p, c.Title, room)) > room {
+				short[c.Phase] = true
 			}
 		}
 	}
-	return false
+	return short
 }
 
 func (b *Board) columnActive(i int) bool {

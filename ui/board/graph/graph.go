@@ -68,6 +68,8 @@ type Column struct {
 	// Width is the preferred width of its cards, Gutter the width of the edges to its
 	// right.
 	Width, Gutter int
+	// WaitsWidth is at least Width, and holds what its groups wait for.
+	WaitsWidth int
 	// The number of nets that leave its nodes, that enter them, and of those the ones that skip columns; tracks
 	// is how many lines its gutter holds.
 	leaving, entering, dropping, tracks int
@@ -101,7 +103,8 @@ func New(s *event.State) Graph {
 		g.addPhase(phase)
 	}
 	for _, c := range g.Cols {
-		c.Width, c.Prefix = preferredWidth(c), commonNamePrefix(c)
+		c.Width, c.WaitsWidth = preferredWidths(c)
+		c.Prefix = commonNamePrefix(c)
 		if s.Operation.IsStack() {
 			c.Width = max(c.Width, releaseCard)
 		}
@@ -193,10 +196,10 @@ func (g *Graph) shortName(phase *event.PhaseState, group *plan.Group) string {
 	return cmp.Or(group.Name, group.ID)
 }
 
-// preferredWidth returns the preferred width of a column's cards. It depends only on names, so
-// that nothing moves during the run.
-func preferredWidth(c *Column) int {
-	w := narrowCard
+// preferredWidths returns the preferred width of a column's cards, without and with what its groups wait for. They depend only on
+// names, so that nothing moves during the run.
+func preferredWidths(c *Column) (w, waits int) {
+	w = narrowCard
 	for _, n := range c.Nodes {
 		w = max(w, canvas.Width(n.Name)+len(strconv.Itoa(len(n.Objects)))*2+10)
 		if n.Single() {
@@ -208,9 +211,11 @@ func preferredWidth(c *Column) int {
 		}
 		for _, up := range n.Ins {
 			w = max(w, canvas.Width(up.Name)+10)
+			waits = max(waits, canvas.Width(up.Name)+14)
 		}
 	}
-	return min(w, MaxCard)
+	w = min(w, MaxCard)
+	return w, max(w, min(waits, MaxCard))
 }
 
 func commonNamePrefix(c *Column) string {

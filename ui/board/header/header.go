@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/text"
@@ -65,6 +66,9 @@ func (h *Header) drawOperation() {
 	}
 	if !timed.Started.IsZero() && !h.PlanOnly() && !op.IsWatch() {
 		spent, timeout := timed.Spent(h.Now())
+		if !timed.Ended.IsZero() {
+			spent = spent.Round(time.Second) // as the report
+		}
 		elapsed = canvas.Clock(spent)
 		if timeout > 0 {
 			elapsed += " of " + canvas.Clock(timeout)

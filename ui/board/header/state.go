@@ -179,7 +179,7 @@ func (h *Header) notStarted() (theme.Mark, string) {
 	run, why := h.RunStatus()
 	switch {
 	case h.Over():
-		return h.Theme.Mark(string(event.Skipped)), h.Join(h.quitHint(), h.Stack.State.Outcome)
+		return h.Theme.Mark(string(event.Skipped)), cmp.Or(h.Stack.State.Outcome, h.quitHint())
 	case run == event.Paused || run == event.Held:
 		return h.Theme.Mark(string(event.Paused)), h.Join("not started", why)
 	}
@@ -215,7 +215,7 @@ func (h *Header) watchMark() theme.Mark {
 	return mark
 }
 
-// endMark returns the state when the operation is over, or its record ends.
+// endMark returns the state when the operation is over, or its record ends: the cause if there is one, otherwise how to quit.
 func (h *Header) endMark() (theme.Mark, string) {
 	s := &h.State
 	mark := h.Theme.Mark(string(s.Ending()))
@@ -242,7 +242,7 @@ func (h *Header) endMark() (theme.Mark, string) {
 	if o := s.Origin; o != nil && o.Why == "" && (h.Aborts || o.Via+o.By != "") {
 		mark.Word += " " + phrase.By(h.origin())
 	}
-	return mark, h.Join(quit, h.Graph.Shorten(why))
+	return mark, cmp.Or(h.Graph.Shorten(why), quit)
 }
 
 // origin returns who or what aborted the run, as this screen's user sees it. Elsewhere, "you" is whoever started the run.
