@@ -53,6 +53,7 @@ var marks = map[string]struct {
 	"cut-off":       {"✗", "x", "killed", Stopped},
 	"unwatched":     {"○", ".", "not watched", Idle},
 	"slow":          {"!", "!", "slower than last time", Stopped},
+	"no-return":     {"!", "!", "past the point of no return", Stopped},
 	"skipped":       {"⊘", "/", "never started", Never},
 	"set":           {"●", "*", "breakpoint", Stopped},
 	"disabled":      {"○", ".", "breakpoint disabled", Idle},

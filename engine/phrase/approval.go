@@ -57,7 +57,7 @@ func NoReturnAfter(group, reason string) string { return "no return after " + gr
 // NoReturnPassed says that a run has passed a point of no return; without a group, an earlier run or another release has.
 func NoReturnPassed(group, reason string) string {
 	if group == "" {
-		return "the point of no return is passed: " + reason
+		return "already past the point of no return: " + reason
 	}
 	return "point of no return passed with " + group + ": " + reason
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/engine/text"
 )
 
@@ -50,6 +51,17 @@ func Root(r event.Root) string {
 	}
 	return r.Object.Object.String() + ": " + Why(r)
 }
+
+// RootInGroup is Root without the object if the name of the group has it, as for hooks.
+func RootInGroup(r event.Root) string {
+	if r.Object != nil && NamesObject(r.Group, r.Object.Object) {
+		return Why(r)
+	}
+	return Root(r)
+}
+
+// NamesObject reports whether the name of a group is that of its object, as for hooks.
+func NamesObject(g *event.GroupState, o plan.Object) bool { return g != nil && g.Name == o.String() }
 
 // Why is Root without the object.
 func Why(r event.Root) string {
@@ -105,7 +117,7 @@ func Result(s *event.State) string {
 // Fixed describes a failure, and how it was fixed.
 func Fixed(f event.FixedFailure) string {
 	how := text.Join(" from ", Fix(f), f.By)
-	return fmt.Sprintf("%s: %s; %s", f.Unit.Group, Root(f.Root), text.Join(": ", how, f.Reason))
+	return fmt.Sprintf("%s: %s; %s", f.Unit.Group, RootInGroup(f.Root), text.Join(": ", how, f.Reason))
 }
 
 // Fix says what the command in FixedFailure.How did: "fixed by a retry", "failed again after an edit", "skipped".

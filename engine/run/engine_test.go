@@ -101,7 +101,7 @@ func TestReadinessTimeoutIsPerObject(t *testing.T) { // R25
 // TestDeclaredFailuresKeepTheirExpression: the readiness expression that declared a failure is the cause, or else the first
 // evidence for it, even if the diagnosis no longer sees that state (R23).
 func TestDeclaredFailuresKeepTheirExpression(t *testing.T) {
-	const holds = "readiness-failure {.phase} == Broken is true (phase is Broken)"
+	const holds = "matches readiness-failure {.phase} == Broken"
 	for _, tt := range []struct {
 		found    Finding
 		cause    string

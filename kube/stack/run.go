@@ -261,6 +261,7 @@ func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
 	s.mu.Lock()
 	m.state.Apply(e)
 	progress, report := m.progress(), m.report
+	hook := e.Object != nil && phrase.NamesObject(m.state.Find(e.Phase, e.Group), *e.Object)
 	s.mu.Unlock()
 	if e.Kind == event.KindGroup || e.Kind == event.KindRun || e.Kind == event.KindPlan || e.Kind == event.KindOperation {
 		report(run.Observation{Object: o, Status: event.Applying, Message: progress})
@@ -272,6 +273,9 @@ func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
 		s.propagatePause(m, e)
 	case e.Kind == event.KindDiagnosis && e.Object != nil: // also a diagnosis of the stack's group
 		cause := e.Group + ": " + e.Object.String() + ": " + e.Cause
+		if hook {
+			cause = e.Group + ": " + e.Cause
+		}
 		s.engine.Publish(event.Event{
 			Kind: event.KindDiagnosis, Phase: phase, Group: m.id, Object: &o, Status: e.Status, Message: cause, Cause: cause, Evidence: e.Evidence,
 		})
@@ -326,7 +330,7 @@ func (s *Stack) explain(m *member, err error) error {
 	}
 	f.finding = run.Finding{Cause: f.text, Degraded: true}
 	if roots := m.state.Roots(); len(roots) > 0 {
-		f.finding.Cause, f.finding.Evidence = roots[0].Group.ID+": "+phrase.Root(roots[0]), roots[0].Evidence
+		f.finding.Cause, f.finding.Evidence = roots[0].Group.ID+": "+phrase.RootInGroup(roots[0]), roots[0].Evidence
 	}
 	return f
 }

@@ -161,7 +161,7 @@ func byExpressions(u *unstructured.Unstructured, rule Rule, now time.Time) Resul
 	status, exists, _ := unstructured.NestedMap(u.Object, "status")
 	var r Result
 	if e, ok := r.anyHolds(rule.Failure, status); ok {
-		r.Status, r.Message, r.FailureDeclared = event.Failed, fmt.Sprintf("readiness-failure %s is true (%s)", e, e.Actual(status)), true
+		r.Status, r.Message, r.FailureDeclared = event.Failed, "matches readiness-failure "+e.withValue(status), true
 		r.Expression = r.Message
 		return r
 	}

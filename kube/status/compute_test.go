@@ -248,7 +248,7 @@ func TestComputeCustom(t *testing.T) {
 		{name: "not yet", object: crWith(`, status: {succeeded: 0}`), rule: rule, status: event.InProgress, message: "not ready: no readiness-success expression is met: {.succeeded} == 1 (.succeeded is 0), {.phase} == Done (.status.phase is not set)"},
 		{name: "first", object: crWith(`, status: {succeeded: 1}`), rule: rule, status: event.Ready, message: "{.succeeded} == 1"},
 		{name: "second", object: crWith(`, status: {phase: Done}`), rule: rule, status: event.Ready, message: "{.phase} == Done"},
-		{name: "failure comes first", object: crWith(`, status: {phase: Done, failed: 2}`), rule: rule, status: event.Failed, message: "readiness-failure {.failed} >= 1 is true (.failed is 2)"},
+		{name: "failure comes first", object: crWith(`, status: {phase: Done, failed: 2}`), rule: rule, status: event.Failed, message: "matches readiness-failure {.failed} >= 1 (.failed is 2)"},
 		{name: "stale", object: crWith(`, status: {observedGeneration: 1, phase: Done, failed: 2}`), rule: rule,
 			status: event.InProgress, message: "its controller has not observed the change yet"},
 		{name: "replaces kstatus", object: crWith(`, status: {conditions: [{type: Ready, status: "True"}]}`), rule: rule,

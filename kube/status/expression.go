@@ -132,6 +132,14 @@ func (e Expression) Actual(status map[string]any) string {
 	return CleanText(e.field() + " is " + strings.Join(values, ", "))
 }
 
+// withValue returns the expression, which is true, and the value that the path matches, unless the expression has it.
+func (e Expression) withValue(status map[string]any) string {
+	if e.op == "==" {
+		return e.text
+	}
+	return e.text + " (" + e.Actual(status) + ")"
+}
+
 // field returns the end of the path, after the last index or filter: "status". Without these it returns the whole path:
 // ".phase".
 func (e Expression) field() string {

@@ -98,3 +98,46 @@ func TestHelpOfSandbox(t *testing.T) {
 		}
 	}
 }
+
+// TestFlagsAreGrouped: the full help of a command that deploys lists each flag below its subject. Each name in the groups is a
+// flag of some command, and in one group only.
+func TestFlagsAreGrouped(t *testing.T) {
+	root := newRoot(command.NewSignals(t.Context()))
+	for _, name := range []string{"install", "upgrade", "rollback", "uninstall", "up", "down", "manifests", "plan"} {
+		c, _, err := root.Find([]string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.InitDefaultHelpFlag()
+		for _, s := range groupFlags(listedFlags(c)) {
+			for _, f := range s.flags {
+				if s.title == "Flags" && f.Name != "approvals" {
+					t.Errorf("--%s of %s is in no group", f.Name, name)
+				}
+			}
+		}
+	}
+	known, group := map[string]bool{}, map[string]string{}
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		c.InitDefaultHelpFlag()
+		for _, f := range listedFlags(c) {
+			known[f.Name] = true
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+	for _, g := range flagGroups {
+		for name := range strings.FieldsSeq(g.names) {
+			if !known[name] {
+				t.Errorf("no command has --%s", name)
+			}
+			if group[name] != "" {
+				t.Errorf("--%s is below %q and %q", name, group[name], g.title)
+			}
+			group[name] = g.title
+		}
+	}
+}

@@ -37,6 +37,8 @@ var valueNames = map[string]string{
 	"output": "FORMAT", "wait": "STRATEGY", "version": "VERSION", "repo": "URL", "notify": "URL", "image": "IMAGE",
 	"break-on": "GROUP", "run-to": "GROUP", "approve": "GROUP", "approve-before": "GROUP", "selector": "LABELS", "labels": "KEY=VALUE",
 	"description": "TEXT", "reason": "TEXT", "past-no-return": "REASON", "replace": "KIND", "revision": "N", "wait-for": "OBJECT",
+	"no-wait-for": "OBJECT", "service-account": "NAME", "username": "NAME", "stack": "NAME", "color": "WHEN",
+	"on-hangup": "ACTION", "on-interrupt": "ACTION", "crds": "ACTION", "order": "KIND", "cascade": "HOW",
 }
 
 // helpText formats the help of a command at a width.
@@ -184,9 +186,12 @@ func (h *helpText) flags(c *cobra.Command, flags []*pflag.Flag, full bool) []str
 			column = max(column, n)
 		}
 	}
-	lines := []string{"", h.style.Title("Flags:")}
-	for _, f := range flags {
-		lines = append(lines, h.entry(flagName(f), flagText(c, f, full), column)...)
+	var lines []string
+	for _, section := range groupFlags(flags) {
+		lines = append(lines, "", h.style.Title(section.title+":"))
+		for _, f := range section.flags {
+			lines = append(lines, h.entry(flagName(f), flagText(c, f, full), column)...)
+		}
 	}
 	return lines
 }
@@ -200,7 +205,7 @@ func flagName(f *pflag.Flag) string {
 	kind := f.Value.Type()
 	value := cmp.Or(valueNames[f.Name], map[string]string{"duration": "DURATION", "int": "N"}[kind], "VALUE")
 	switch {
-	case strings.HasPrefix(f.Name, "set"):
+	case f.Name == "set", strings.HasPrefix(f.Name, "set-"), f.Name == "state-values-set":
 		value = "KEY=VALUE"
 	case strings.HasSuffix(f.Name, "-file"), strings.HasSuffix(f.Name, "-config"):
 		value = "FILE"

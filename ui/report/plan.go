@@ -107,14 +107,14 @@ func (p Plan) Lines() (lines []PlanLine) {
 		g := state.Find(c.Phase, c.Group)
 		if c.Group != group && c.Action != inspect.Hook {
 			group = c.Group
-			name, gate := group, ""
+			gate := ""
 			if g != nil {
-				name, gate = format.GroupName(&state, g), format.WithPrefix(" waits for ", plan.OutsideNames(g.WaitFor, p.Operation.Namespace))
+				gate = format.WithPrefix(" waits for ", plan.OutsideNames(g.WaitFor, p.Operation.Namespace))
 				if len(g.Approve) > 0 {
 					gate += " " + phrase.Missing(g.Approve)
 				}
 			}
-			lines = append(lines, PlanLine{Indent: 2, Text: name, Detail: gate, DetailRole: theme.Quiet})
+			lines = append(lines, PlanLine{Indent: 2, Text: group, Detail: gate, DetailRole: theme.Quiet})
 		}
 		wait := ""
 		if g != nil && c.Action != inspect.Hook {

@@ -27,7 +27,7 @@ func TestPlanListsRemovals(t *testing.T) {
 		Changes:   []inspect.Change{change("apply", "shop/db:schema", "new", "create"), change("remove", "shop/db:schema", "old", "delete"), change("remove", "shop/mail:send", "mail", "delete")},
 		Phases:    []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: groups("shop/db:schema")}, {Name: "remove", Kind: event.PhaseRemove, Groups: groups("shop/db:schema", "shop/mail:send")}},
 	}
-	want := "\napply\n  shop/db:schema\n    + Job/new create\n\ndelete\n  delete shop/db:schema\n    - Job/old delete\n  delete shop/mail:send\n    - Job/mail delete\n"
+	want := "\napply\n  shop/db:schema\n    + Job/new create\n\ndelete\n  shop/db:schema\n    - Job/old delete\n  shop/mail:send\n    - Job/mail delete\n"
 	if got := p.text(Stream{}); !strings.Contains(got, want) {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

@@ -288,10 +288,10 @@ func (c *changeLog) Consume(e event.Event) {
 	case e.Kind == event.KindOperation:
 		c.line(e, clean(e.Message))
 	case e.Kind == event.KindDrift && len(e.Drift) > 0:
-		c.line(e, c.style.glyph(event.Degraded), clean(objectIn(e.Object, e.Group)+" "+phrase.Drift(e.Drift)))
+		c.line(e, c.style.glyph(event.Degraded), clean(objectIn(&c.state, e, e.Object)+" "+phrase.Drift(e.Drift)))
 	case e.Kind == event.KindObject:
 		o := event.ObjectState{Status: e.Status, ReadyBy: e.ReadyBy}
-		text := objectIn(e.Object, e.Group)
+		text := objectIn(&c.state, e, e.Object)
 		if e.Status != event.InProgress || e.Message == "" { // a message is news enough, as in the log of a run
 			text += " " + c.style.word(o.Shown())
 		}

@@ -25,7 +25,7 @@ func (t *textLog) releaseEvent(e event.Event) {
 	log := t.scopes[e.Scope]
 	if log == nil {
 		log = newTextLog(t.out, t.warnings, t.opts)
-		log.opts.Steer = ""
+		log.opts.Steer, log.noReturn = "", t.noReturn
 		log.scope, log.stackStarted = e.Scope, t.state.Started
 		t.scopes[e.Scope] = log
 	}
@@ -64,7 +64,11 @@ func (t *textLog) releaseStatus(e event.Event, g *event.GroupState, took time.Du
 		verb, detail := releaseOutcome(g)
 		t.line(e, e.Status, g.ID+" "+verb+" ("+strings.Join(format.NonEmpty(detail, format.Duration(took)), ", ")+")")
 	case event.Failed:
-		t.line(e, e.Status, format.WithReason(g.ID+" failed after "+format.Duration(took), g.Cause))
+		cause := g.Cause
+		if release := t.state.Scopes[g.ID]; release != nil && len(release.Roots()) > 0 { // its log has it
+			cause = ""
+		}
+		t.line(e, e.Status, format.WithReason(g.ID+" failed after "+format.Duration(took), cause))
 	case event.Aborted:
 		t.line(e, e.Status, g.ID+" aborted after "+format.Duration(took))
 	case event.Skipped:
@@ -146,9 +150,14 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 			rows = append(rows, append([]string{o.glyphAndWord(event.Failed)}, cleaned(g.ID, result)...))
 		case !format.GroupOK(g):
 			reason := cmp.Or(g.Cause, phrase.Unfinished(g))
-			if release := s.Scopes[g.ID]; reason == "" && release != nil {
-				if roots := release.Roots(); len(roots) > 0 {
-					reason = roots[0].Group.ID + ": " + phrase.Root(roots[0])
+			if release := s.Scopes[g.ID]; release != nil {
+				roots := release.Roots()
+				switch {
+				case len(roots) == 0:
+				case g.Status == event.Failed && len(s.Roots()) <= maxFailures: // the end of the summary has the cause
+					reason = roots[0].Group.ID
+				case reason == "":
+					reason = roots[0].Group.ID + ": " + phrase.RootInGroup(roots[0])
 				}
 			}
 			rows = append(rows, append([]string{o.glyphAndWord(g.Status)}, cleaned(g.ID, reason)...))

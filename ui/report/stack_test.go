@@ -52,6 +52,37 @@ func TestStackRunStatus(t *testing.T) {
 	expect("up stack held: n/a: a:two: Job/a:two: exit code 3; 0 of 2 releases ready", "✗ held: a:two failed; 1 of 2 groups done")
 }
 
+// TestLogSaysThingsOnce: the log of a stack names a point of no return once, the object of a hook once in a line, and the cause of
+// a failure only where the hook fails and at the end.
+func TestLogSaysThingsOnce(t *testing.T) {
+	const reason, cause = "schema 37 cannot be read by 36", "container smoke exited with code 1"
+	releases := []*plan.Group{{ID: "n/a", Objects: []plan.Object{{Kind: "Release", Name: "a"}}}}
+	smoke := plan.Object{Kind: "Pod", Name: "smoke"}
+	hooks := []event.Phase{{Name: "test", Kind: event.PhaseHooks, Groups: []*plan.Group{{ID: "test:Pod/smoke", Name: "Pod/smoke", Objects: []plan.Object{smoke}}}}}
+	var out bytes.Buffer
+	Replay([]event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "up", Release: "stack"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "releases", Kind: event.PhaseApply, Groups: releases}}},
+		{Kind: event.KindPlan, Scope: "n/a", Phases: hooks},
+		{Kind: event.KindGroup, Phase: "releases", Group: "n/a", Status: event.Running},
+		{Kind: event.KindNoReturn, Scope: "n/a", Phase: "test", Group: "a:migrate", Message: reason},
+		{Kind: event.KindNoReturn, Message: reason},
+		{Kind: event.KindNoReturn, Scope: "n/b", Message: reason},
+		{Kind: event.KindGroup, Scope: "n/a", Phase: "test", Group: "test:Pod/smoke", Status: event.Running},
+		{Kind: event.KindObject, Scope: "n/a", Phase: "test", Group: "test:Pod/smoke", Object: &smoke, Status: event.Failed, Cause: cause},
+		{Kind: event.KindGroup, Scope: "n/a", Phase: "test", Group: "test:Pod/smoke", Object: &smoke, Status: event.Failed, Cause: cause},
+		{Kind: event.KindGroup, Phase: "releases", Group: "n/a", Object: &releases[0].Objects[0], Status: event.Failed, Cause: "test:Pod/smoke: " + cause},
+		{Kind: event.KindOperation, Status: event.Failed},
+	}, newTextLog(&out, &out, Options{Style: plain}))
+	log := out.String()
+	if n := strings.Count(log, reason); n != 1 {
+		t.Errorf("the point of no return is named %d times", n)
+	}
+	if n := strings.Count(log, cause); n != 2 || strings.Contains(log, "Pod/smoke: Pod/smoke") || !strings.HasSuffix(log, "n/a: test:Pod/smoke: "+cause+"\n") {
+		t.Errorf("the cause is %d times in\n%s", n, log)
+	}
+}
+
 // TestSummaryOfARollback: the line that counts what a failed stack rolled back is no success.
 func TestSummaryOfARollback(t *testing.T) {
 	release, exit := plan.Object{Kind: "Release", Name: "a"}, 1

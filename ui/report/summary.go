@@ -142,19 +142,17 @@ func objectNotes(s *event.State, prefix string, note func(*event.ObjectState) st
 	return lines
 }
 
-// writeTimes writes the critical path, and compares the slowest groups with the last run.
+// writeTimes writes the critical path, and those of the slowest groups whose times differ from the last run's.
 func writeTimes(w io.Writer, s *event.State, o Options) {
 	if path := forecast.Path(s); len(path) > 1 && s.Status != event.Aborted {
 		writeList(w, forecast.PathHeading(s), bars(s, path, o.Style, max(o.Width-2, 0)))
 	}
 	var rows [][]string
 	for _, g := range forecast.LongestGroups(s, maxSlow) {
-		difference := "about the same"
 		if g.Differs() {
-			difference = withSign((g.Took - g.Last).Seconds())
+			name, took := format.GroupName(s, g.Group), alignRight(format.Duration(g.Took))
+			rows = append(rows, cleaned(name, took, "last time "+format.Duration(g.Last), withSign((g.Took-g.Last).Seconds())))
 		}
-		name, took := format.GroupName(s, g.Group), alignRight(format.Duration(g.Took))
-		rows = append(rows, cleaned(name, took, "last time "+format.Duration(g.Last), difference))
 	}
 	writeList(w, "compared with last time", table(rows))
 }

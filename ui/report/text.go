@@ -40,6 +40,7 @@ type textLog struct {
 	regressed     map[objectKey]regression
 	skipped       skippedGroups       // not yet written
 	planned       map[string]bool     // phases that have been written
+	noReturn      map[string]bool     // reasons of points of no return that have been written, of all releases of a stack
 	awaited       map[objectKey]bool  // objects outside the release for which a group waits
 	slow          map[event.Unit]bool // groups that were reported as slow
 	nextSlow      time.Time           // no other group becomes slow before this time
@@ -73,7 +74,7 @@ type logKey struct {
 func newTextLog(out, warnings io.Writer, opts Options) *textLog {
 	return &textLog{
 		out: styled(out, opts.Style), warnings: styled(warnings, opts.Style), opts: opts,
-		reported: map[objectKey][]string{}, regressed: map[objectKey]regression{}, planned: map[string]bool{}, slow: map[event.Unit]bool{}, awaited: map[objectKey]bool{}, scopes: map[string]*textLog{},
+		reported: map[objectKey][]string{}, regressed: map[objectKey]regression{}, planned: map[string]bool{}, noReturn: map[string]bool{}, slow: map[event.Unit]bool{}, awaited: map[objectKey]bool{}, scopes: map[string]*textLog{},
 	}
 }
 
@@ -164,7 +165,10 @@ func (t *textLog) writeEvent(e event.Event, before event.Status) {
 		}
 		t.line(e, e.Status, phrase.Approved(e.Group, *e.Approval))
 	case event.KindNoReturn:
-		t.line(e, event.Held, phrase.NoReturnPassed(e.Group, e.Message))
+		if !t.noReturn[e.Message] {
+			t.noReturn[e.Message] = true
+			t.line(e, noReturn, phrase.NoReturnPassed(e.Group, e.Message))
+		}
 	case event.KindWarning:
 		writeWarning(t.warnings, e, t.opts.Style)
 	case event.KindWaiting:
@@ -175,7 +179,7 @@ func (t *textLog) writeEvent(e event.Event, before event.Status) {
 		t.diagnosis(e)
 	case event.KindDrift:
 		if len(e.Drift) > 0 {
-			t.line(e, event.Degraded, objectIn(e.Object, e.Group)+" "+phrase.Drift(e.Drift))
+			t.line(e, event.Degraded, objectIn(&t.state, e, e.Object)+" "+phrase.Drift(e.Drift))
 		}
 	case event.KindLog:
 		t.log(e)

@@ -260,17 +260,21 @@ func TestRemovalsAndUncheckedGroups(t *testing.T) {
 	}
 }
 
-// TestSkippedRemoval: the log says of a group in an uninstall that its deletion was not started, not the group.
+// TestSkippedRemoval: the log says of a group in an uninstall that its deletion was not started, not the group, and tells the
+// deletion of what revision 2 left over from the other.
 func TestSkippedRemoval(t *testing.T) {
 	phase := event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: readPlan("c:g: Job/a")}
+	left := event.Phase{Name: "remove-2", Kind: event.PhaseRemove, Groups: readPlan("c:g: Job/b")}
+	skip := &event.Skip{By: event.SkippedByFailure, Group: "c:db"}
 	var out bytes.Buffer
 	Replay([]event.Event{
 		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "uninstall", Release: "r"}},
-		{Kind: event.KindPlan, Phases: []event.Phase{phase}},
-		{Kind: event.KindGroup, Phase: "remove", Group: "c:g", Status: event.Skipped, Message: "not started: c:db failed", Skip: &event.Skip{By: event.SkippedByFailure, Group: "c:db"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{left, phase}},
+		{Kind: event.KindGroup, Phase: "remove-2", Group: "c:g", Status: event.Skipped, Message: "not started: c:db failed", Skip: skip},
+		{Kind: event.KindGroup, Phase: "remove", Group: "c:g", Status: event.Skipped, Message: "not started: c:db failed", Skip: skip},
 		{Kind: event.KindOperation, Status: event.Failed},
 	}, newTextLog(&out, &out, Options{Style: plain}))
-	if want := "⊘ delete c:g not started: c:db failed\n"; !strings.Contains(out.String(), want) {
+	if want := "⊘ delete c:g of revision 2, delete c:g not started: c:db failed\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("no %q in\n%s", want, out.String())
 	}
 }

@@ -47,7 +47,7 @@ func (t *textLog) group(e event.Event, before event.Status) {
 		t.line(e, e.Status, format.WithReason(text, phrase.Unfinished(g)))
 	case event.Skipped:
 		if removing {
-			name = "delete " + g.ID
+			name = format.Deletion(g)
 		}
 		t.skipped.add(e, name)
 	}
@@ -56,7 +56,7 @@ func (t *textLog) group(e event.Event, before event.Status) {
 func startLine(g *event.GroupState, removing bool, before event.Status, e event.Event) string {
 	line := g.ID
 	if removing {
-		line = "delete " + line
+		line = format.Deletion(g)
 	}
 	switch {
 	case e.Object != nil && before == event.Ready:
@@ -123,12 +123,12 @@ func changesText(g *event.GroupState) string {
 	return strings.Join(parts, ", ")
 }
 
-// objectIn names an object and its group, either of which may be missing.
-func objectIn(o *plan.Object, group string) string {
-	if o == nil {
-		return group
+// objectIn names an object and the group of an event, either of which may be missing. The name of a hook's group has the object.
+func objectIn(s *event.State, e event.Event, o *plan.Object) string {
+	if o == nil || phrase.NamesObject(s.Find(e.Phase, e.Group), *o) {
+		return e.Group
 	}
-	return o.String() + format.WithPrefix(" in ", group)
+	return o.String() + format.WithPrefix(" in ", e.Group)
 }
 
 // groupFailure writes that a group failed, with the failed objects and causes.
@@ -137,14 +137,14 @@ func (t *textLog) groupFailure(e event.Event, g *event.GroupState, text string) 
 	if len(roots) == 0 {
 		roots = []event.Root{{Group: g, Cause: g.Message}}
 	}
-	t.line(e, e.Status, format.WithReason(text, phrase.Root(roots[0])))
+	t.line(e, e.Status, format.WithReason(text, phrase.RootInGroup(roots[0])))
 	for _, r := range roots {
 		if r.Object == nil {
 			continue
 		}
 		t.reported[objectKey{e.Phase, e.Group, r.Object.Object}] = []string{r.Cause}
 		if r.Object != roots[0].Object {
-			t.line(e, e.Status, format.WithReason(objectIn(&r.Object.Object, e.Group), phrase.Why(r)))
+			t.line(e, e.Status, format.WithReason(objectIn(&t.state, e, &r.Object.Object), phrase.Why(r)))
 		}
 	}
 	for _, r := range roots {
@@ -187,7 +187,7 @@ func (t *textLog) diagnosis(e event.Event) {
 		key := objectKey{e.Phase, e.Group, *e.Object}
 		if known := t.reported[key]; len(known) == 0 || known[0] != o.Cause {
 			t.reported[key] = append([]string{o.Cause}, known...)
-			t.line(e, event.Failed, format.WithReason(objectIn(e.Object, e.Group), o.Cause))
+			t.line(e, event.Failed, format.WithReason(objectIn(&t.state, e, e.Object), o.Cause))
 		}
 		t.quote(t.newEvidence(key, o.Evidence))
 	}
@@ -238,14 +238,14 @@ func (t *textLog) object(e event.Event) {
 	case e.Status == event.Ready && t.reported[key] != nil:
 		delete(t.reported, key)
 		t.regressed[key] = regression{false, t.regressed[key].count}
-		t.line(e, e.Status, objectIn(e.Object, e.Group)+" ready after all")
+		t.line(e, e.Status, objectIn(&t.state, e, e.Object)+" ready after all")
 	case g.Status != event.Ready || t.state.Operation.IsWatch():
 	case e.Status == event.InProgress && !t.regressed[key].now && t.regressed[key].count < maxRegressions:
 		t.regressed[key] = regression{true, t.regressed[key].count + 1}
-		t.line(e, event.Degraded, format.WithReason(objectIn(e.Object, e.Group)+" is no longer ready", e.Message))
+		t.line(e, event.Degraded, format.WithReason(objectIn(&t.state, e, e.Object)+" is no longer ready", e.Message))
 	case e.Status == event.Ready && t.regressed[key].now:
 		t.regressed[key] = regression{false, t.regressed[key].count}
-		t.line(e, e.Status, objectIn(e.Object, e.Group)+" ready again")
+		t.line(e, e.Status, objectIn(&t.state, e, e.Object)+" ready again")
 	}
 }
 
@@ -267,7 +267,7 @@ func (t *textLog) about(e event.Event) string {
 	if e.Outside && e.Object != nil {
 		return e.Group + " waits for " + t.outsideName(e)
 	}
-	return objectIn(e.Object, e.Group)
+	return objectIn(&t.state, e, e.Object)
 }
 
 // outsideName names the object of an event, from outside the release.
@@ -284,7 +284,7 @@ func (t *textLog) objectFailures(e event.Event, g *event.GroupState) {
 		}
 		cause := cmp.Or(o.Cause, o.Message)
 		t.reported[key] = []string{cause}
-		t.line(e, o.Status, format.WithReason(objectIn(&o.Object, g.ID)+" failed", cause))
+		t.line(e, o.Status, format.WithReason(objectIn(&t.state, e, &o.Object)+" failed", cause))
 		t.quote(t.newEvidence(key, o.Evidence))
 	}
 }
@@ -352,8 +352,11 @@ func order(g *plan.Group, after []string) string {
 	return strings.Join(format.NonEmpty(groups, outside, approval, format.WithPrefix("no return: ", g.NoReturn)), "; ")
 }
 
-// slow is the theme's mark for a group that takes longer than last time. It is not an event.Status.
-const slow = "slow"
+// The theme's marks for a group that takes longer than last time, and for a point of no return. They are not an event.Status.
+const (
+	slow     = "slow"
+	noReturn = "no-return"
+)
 
 // reportSlow reports each group that takes longer than last time, once. Only heartbeats and
 // events of groups trigger it.

@@ -16,7 +16,7 @@ import (
 // --readiness-timeout is about to expire, because the line about the failure says the same.
 func (t *textLog) waiting(e event.Event) {
 	if e.ReadyBy == event.BySettling {
-		t.line(e, event.InProgress, e.Message+": "+objectIn(e.Object, e.Group)+" has a container without a readiness probe (--settle)")
+		t.line(e, event.InProgress, e.Message+": "+objectIn(&t.state, e, e.Object)+" has a container without a readiness probe (--settle)")
 		return
 	}
 	if g, o := t.find(e); o != nil {

@@ -93,7 +93,7 @@ func (f Failure) Sentence() string {
 	switch {
 	case f.inStack:
 		return f.Text
-	case f.Object == nil || f.Place == f.State.ID && f.State.Name == f.Object.String():
+	case f.Object == nil || f.Place == f.State.ID && phrase.NamesObject(f.State, *f.Object):
 		return f.Place + ": " + f.why
 	}
 	return f.Object.String() + " in " + f.Place + ": " + f.why

@@ -28,9 +28,18 @@ func Removes(s *event.State, phase string) bool {
 // GroupName returns the id of a group, after "delete " if the group is deleted by an operation that does not delete all.
 func GroupName(s *event.State, g *event.GroupState) string {
 	if Removes(s, g.Phase) && s.Operation.Name != "uninstall" && !s.Operation.IsStack() {
-		return "delete " + g.ID
+		return Deletion(g)
 	}
 	return g.ID
+}
+
+// Deletion names the deletion of a group: "delete shop:migrate", "delete shop:migrate of revision 2" if that left it over.
+func Deletion(g *event.GroupState) string {
+	name := "delete " + g.ID
+	if revision := event.LeftoverRevision(g.Phase); revision > 0 {
+		name += fmt.Sprintf(" of revision %d", revision)
+	}
+	return name
 }
 
 // GroupTitle is GroupName, followed by " (rollback)" in a rollback.
