@@ -162,12 +162,48 @@ func brief(v any) string {
 }
 
 // hasObject reports whether the manifest of a revision has an object.
-func (r releaseRecord) hasObject(id string) bool {
+func (r releaseRecord) hasObject(id string) bool { return r.object(id) != "" }
+
+// object returns the object's part of the manifest of a revision, "" if there is none.
+func (r releaseRecord) object(id string) string {
 	kind, name, _ := strings.Cut(id, "/")
 	for doc := range strings.SplitSeq("\n"+r.Manifest, "\n---\n") {
 		if strings.Contains("\n"+doc+"\n", "\nkind: "+kind+"\n") && strings.Contains(doc+"\n", "\n  name: "+name+"\n") {
+			return doc
+		}
+	}
+	return ""
+}
+
+const keepPolicy = "helm.sh/resource-policy"
+
+// inFailedRevision reports whether a failed revision, or one before it, has the object.
+func inFailedRevision(records []releaseRecord, id string) bool {
+	hadObject := false
+	for _, r := range records {
+		hadObject = hadObject || r.hasObject(id)
+		if hadObject && r.Info.Status == "failed" {
 			return true
 		}
 	}
 	return false
+}
+
+// leftBehind reports whether an object is one that a deployed revision left behind with helm.sh/resource-policy: keep, and that
+// only failed revisions have had since. lockstep keeps it when it undoes these, and restores the policy; Helm deletes it.
+func (s releaseState) leftBehind(id string) bool {
+	keeps, left, again := false, false, false
+	for _, r := range s.records {
+		doc := r.object(id)
+		switch {
+		case r.Info.Status == "failed":
+			again = again || left && doc != ""
+		case doc != "":
+			keeps, left, again = strings.Contains(doc, keepPolicy+": keep"), false, false
+		default:
+			left = keeps
+		}
+	}
+	o := s.objects[id]
+	return again && o.GetAnnotations()[keepPolicy] == "keep"
 }

@@ -160,7 +160,7 @@ func TestTakenOverAgain(t *testing.T) {
 }
 
 // TestTakenOverIsRecorded: a run takes over an object and ends before it is done. The next command that removes it keeps it, and
-// gives it back: a rollback, an uninstall (R31a).
+// gives it back, and says so: a rollback, an uninstall (R31a).
 func TestTakenOverIsRecorded(t *testing.T) {
 	t.Parallel()
 	first, mine := rig.ConfigMap("first", rig.Group("first")), rig.ConfigMap("shared", rig.Group("shared", "first"), "v: mine")
@@ -195,7 +195,9 @@ func TestTakenOverIsRecorded(t *testing.T) {
 		if slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "ConfigMap/shared delete") }) {
 			t.Errorf("after the %s, the plan is %v", operation, lines)
 		}
-		r.MustRun(next, err)
+		if out := r.MustRun(next, err); !strings.Contains(out.State.Message, "kept what existed before this release took it over: ConfigMap/shared (of no release)") {
+			t.Errorf("after the %s, message %q", operation, out.State.Message)
+		}
 		if now := shared(r); now == nil || now.Data["theirs"] != "1" || len(now.Labels)+len(now.Annotations) > 0 && now.Annotations["meta.helm.sh/release-name"] != "" {
 			t.Errorf("after the %s, the object is %v", operation, now)
 		}
