@@ -49,8 +49,9 @@ func (t Observation) Apply(_ context.Context, _ *plan.Group, o plan.Object) (run
 // autoscaler is the manager of the fields that a HorizontalPodAutoscaler sets.
 const autoscaler = "kube-controller-manager"
 
-// driftOf returns a function that returns the fields of an object that others have changed since it was applied (S18).
-func driftOf(i *resource.Info, f *manifest.Fact) func(*unstructured.Unstructured) []event.Drift {
+// driftOf returns a function that returns the fields of an object that others have changed since it was applied (S18), and its owner if
+// that is another release.
+func driftOf(i *resource.Info, f *manifest.Fact, scope manifest.Scope) func(*unstructured.Unstructured) []event.Drift {
 	u, ok := i.Object.(*unstructured.Unstructured)
 	if !ok {
 		return func(*unstructured.Unstructured) []event.Drift { return nil }
@@ -61,6 +62,9 @@ func driftOf(i *resource.Info, f *manifest.Fact) func(*unstructured.Unstructured
 		ignored = nil // the plan warns about it
 	}
 	return func(live *unstructured.Unstructured) (drift []event.Drift) {
+		if owner := manifest.OwnerOf(live); scope.OwnedByOther(owner) {
+			drift = append(drift, event.Drift{Field: manifest.OwnerField, Manager: owner})
+		}
 		for _, d := range manifest.Taken(recorded, live) {
 			if d.Manager != "" && d.Manager != autoscaler && !plan.InPointer(d.Pointer(), ignored) {
 				drift = append(drift, d.Drift)

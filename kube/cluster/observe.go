@@ -76,7 +76,7 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 func (t *Target) judge(i *resource.Info, f *manifest.Fact) func(*unstructured.Unstructured, *run.Observation) {
 	drift := func(*unstructured.Unstructured) []event.Drift { return nil }
 	if t.observes {
-		drift = driftOf(i, f)
+		drift = driftOf(i, f, t.session.Builder.Scope())
 	}
 	return func(live *unstructured.Unstructured, ob *run.Observation) {
 		if ob.Drift = drift(live); t.session.Applied.Replaced(t.session.Builder.Scope(), f.Resource.Object, live) {

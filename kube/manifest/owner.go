@@ -25,6 +25,9 @@ const (
 // OwnerKeys are the keys of the label and the annotations that OwnerOf reads.
 var OwnerKeys = []string{ManagedByKey, ownerNameKey, ownerNamespaceKey}
 
+// OwnerField is the field of an object that names its release, as differences name it.
+const OwnerField = "metadata.annotations[" + ownerNameKey + "]"
+
 // OwnerOf returns the release that owns an object, in the form of Owner, or "".
 func OwnerOf(m metav1.Object) string {
 	a := m.GetAnnotations()

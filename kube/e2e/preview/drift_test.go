@@ -21,6 +21,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
+	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
@@ -328,6 +329,31 @@ func TestViewSaysWhoChanged(t *testing.T) {
 			return false
 		}
 	})
+}
+
+// TestViewSaysWhoOwns (S18): a view of a release says that an object belongs to another release now, also of kinds of which it reads
+// only the metadata, until the release has it again.
+func TestViewSaysWhoOwns(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.TakesOver = []string{"configmaps/shared", "deployments/web"}
+	chart := rig.ChartOf(t, rig.ConfigMap("shared", nil, "v: '1'"), rig.Deployment("web", nil, "0s"))
+	r.Deploy("plain", rig.UseChart(chart, nil))
+	owners := func(want string) func(*event.State) bool {
+		return func(s *event.State) bool {
+			got := map[string]bool{}
+			for _, o := range s.Drifted() {
+				got[o.Object.String()+": "+phrase.Drift(o.Drift)] = true
+			}
+			return rig.AllGroups(s, event.Ready) && (want == "" && len(got) == 0 || len(got) == 2 && got["ConfigMap/shared: "+want] && got["Deployment/web: "+want])
+		}
+	}
+	v := r.OpenView(0)
+	v.Await("nothing of others", owners(""))
+	r.Deploy("plain", rig.UseChart(chart, func(d *kube.Deploy) { d.Release, d.TakeOwnership = "other", true }))
+	v.Await("what other has taken", owners("changed by release other in namespace "+r.Namespace+": metadata.annotations[meta.helm.sh/release-name]"))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(chart, func(d *kube.Deploy) { d.TakeOwnership = true })))
+	v.Await("nothing of others again", owners(""))
 }
 
 // TestRevisionDuringRepair (S18, R51b): somebody else creates a revision after the last write of a repair. The repair does not say that
