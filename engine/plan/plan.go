@@ -6,6 +6,8 @@ package plan
 import (
 	"cmp"
 	"strings"
+
+	"lockstep/engine/text"
 )
 
 // Unsequenced is the name of the group of a chart's objects without a group (R10). No other group
@@ -141,6 +143,8 @@ type Step struct {
 	// Image makes the step a Job in the cluster, which Job names: "job/NAME -n NAMESPACE". Command may be "" then: that of the image.
 	Image string `json:"image,omitempty"`
 	Job   string `json:"job,omitempty"`
+	// Pod is what else that Job's pod has, nil for nothing.
+	Pod *StepPod `json:"pod,omitempty"`
 	// Rerun means that it runs again even if it succeeded before the run was killed.
 	Rerun bool `json:"rerun,omitempty"`
 	// ShowLogs prints its output without the screen, too.
@@ -149,6 +153,35 @@ type Step struct {
 	Digest string `json:"digest,omitempty"`
 	// At is where it is defined, file:line.
 	At string `json:"at"`
+}
+
+// StepPod is what the pod of a step has besides the image and the command line.
+type StepPod struct {
+	// Env are the names of its variables; their values may be secret. Secrets are those whose entries become variables.
+	Env     []string `json:"env,omitempty"`
+	Secrets []string `json:"secrets,omitempty"`
+	// ServiceAccount is its account, "" for none.
+	ServiceAccount string `json:"serviceAccount,omitempty"`
+}
+
+// String returns what the pod has: "variables MODE, LEVEL; Secret db; service account migrator". A nil pod has nothing.
+func (p *StepPod) String() string {
+	if p == nil {
+		return ""
+	}
+	var parts []string
+	for _, named := range []struct {
+		noun  string
+		names []string
+	}{{"variable", p.Env}, {"Secret", p.Secrets}} {
+		if len(named.names) > 0 {
+			parts = append(parts, text.Named(named.noun, named.names))
+		}
+	}
+	if p.ServiceAccount != "" {
+		parts = append(parts, "service account "+p.ServiceAccount)
+	}
+	return strings.Join(parts, "; ")
 }
 
 // PlannedStep is a step with the id of its group.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"lockstep/engine/plan"
 )
 
 // ImageKey is the key of a hook that runs in the cluster: the name of an image, or a mapping with more.
@@ -24,6 +26,14 @@ type Image struct {
 	ServiceAccount string `yaml:"serviceAccount" json:"serviceAccount,omitempty"`
 	// Annotations are those of the pod.
 	Annotations map[string]string `yaml:"annotations" json:"annotations,omitempty"`
+}
+
+// Pod returns what a plan says of the pod, nil for nothing.
+func (i *Image) Pod() *plan.StepPod {
+	if len(i.Env)+len(i.Secrets) == 0 && i.ServiceAccount == "" {
+		return nil
+	}
+	return &plan.StepPod{Env: slices.Sorted(maps.Keys(i.Env)), Secrets: i.Secrets, ServiceAccount: i.ServiceAccount}
 }
 
 // readImage reads the image of a hook. Its texts are templates.

@@ -196,6 +196,9 @@ func (m *Mask) details(d event.Details) event.Details {
 // Step hides the secret values in the command line of a step.
 func (m *Mask) Step(s plan.Step) plan.Step {
 	s.Command, s.Args, s.Image = m.Text(s.Command), m.Lines(s.Args), m.Text(s.Image)
+	if s.Pod != nil {
+		s.Pod = &plan.StepPod{Env: m.Lines(s.Pod.Env), Secrets: m.Lines(s.Pod.Secrets), ServiceAccount: m.Text(s.Pod.ServiceAccount)}
+	}
 	return s
 }
 

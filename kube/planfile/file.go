@@ -90,6 +90,8 @@ type InStack struct {
 	// Unchanged releases are skipped (S4), pruned ones removed because the file no longer defines them.
 	Unchanged bool `json:"unchanged,omitempty"`
 	Pruned    bool `json:"pruned,omitempty"`
+	// ContinueOnError lets releases that do not need this one start after it has failed (S5).
+	ContinueOnError bool `json:"continueOnError,omitempty"`
 }
 
 // Object is what the operation does to an object. Its text hides secret values.

@@ -21,6 +21,7 @@ func (s *Stack) SavePlan(ctx context.Context, salt []byte) (out []planfile.Relea
 			return nil, fmt.Errorf("release %s: %w", m.ID, err)
 		}
 		saved.Scope, saved.Needs, saved.Unchanged, saved.Pruned = m.ID, m.Needs, m.Unchanged, m.Pruned
+		saved.ContinueOnError = s.byID[m.ID].ContinueOnError
 		out = append(out, saved)
 	}
 	return out, nil
@@ -36,22 +37,29 @@ func (s *Stack) Username(ctx context.Context) string {
 	return ""
 }
 
-// checkSavedPlan returns a *planfile.NotAsPlanned if the stack follows a saved plan of other releases, or of other needs. The plan
-// of each release has already been compared (R55).
+// checkSavedPlan returns a *planfile.NotAsPlanned if the stack follows a saved plan of other releases, needs or hooks. The plan of each release has already been compared (R55).
 func (s *Stack) checkSavedPlan() error {
 	if s.opts.SavedPlan == nil || s.begunEarlier() {
 		return nil
 	}
-	was, is := map[string]string{}, map[string]string{} // what releases need
+	type facts map[string]string // what releases need, or whether a failure of theirs stops others
+	was, is, wentOn, goesOn := facts{}, facts{}, facts{}, facts{}
+	add := func(needs, on facts, id string, needed []string, continues bool) {
+		needs[id] = fmt.Sprint("needs", needed)
+		if continues {
+			on["continueOnError of release "+id] = "true"
+		}
+	}
 	for _, r := range s.opts.SavedPlan.Releases {
-		was[r.Scope] = fmt.Sprint("needs", r.Needs)
+		add(was, wentOn, r.Scope, r.Needs, r.ContinueOnError)
 	}
 	for _, m := range s.Releases() {
 		if m.Operation != nil {
-			is[m.ID] = fmt.Sprint("needs", m.Needs)
+			add(is, goesOn, m.ID, m.Needs, s.byID[m.ID].ContinueOnError)
 		}
 	}
-	moved := append(planfile.Differences(inspect.MovedRelease, was, is), movedHooks(s.opts.SavedPlan.Hooks, s.SavedHooks(s.opts.SavedPlan.Salt))...)
+	moved := append(planfile.Differences(inspect.MovedRelease, was, is), planfile.Differences(inspect.MovedOption, wentOn, goesOn)...)
+	moved = append(moved, movedHooks(s.opts.SavedPlan.Hooks, s.SavedHooks(s.opts.SavedPlan.Salt))...)
 	if len(moved) > 0 {
 		return &planfile.NotAsPlanned{Title: s.info.Title(), Moved: moved}
 	}

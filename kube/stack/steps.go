@@ -266,7 +266,7 @@ func (s *Stack) findCommands(planned func(*step) bool) error {
 		}
 		st.fact.Command, st.fact.Args = p.Command, p.Args
 		if p.Image != nil {
-			st.fact.Image, st.fact.Folder, st.fact.Job = p.Image.Name, "", s.job(st, p).Ref()
+			st.fact.Image, st.fact.Folder, st.fact.Job, st.fact.Pod = p.Image.Name, "", s.job(st, p).Ref(), p.Image.Pod()
 		}
 	}
 	return errors.Join(errs...)

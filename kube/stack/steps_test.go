@@ -70,6 +70,10 @@ func TestMovedHooks(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+	pod := (&helmfile.Image{Env: map[string]string{"MODE": "full", "LEVEL": "1"}, Secrets: []string{"db"}, ServiceAccount: "runner"}).Pod()
+	if got, want := pod.String(), "variables LEVEL, MODE; Secret db; service account runner"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	digests := map[string]bool{}
 	for _, i := range []helmfile.Image{{}, {Name: "other:2"}, {Env: map[string]string{"MODE": "full"}}, {Env: map[string]string{"MODE": "wipe"}},
 		{Secrets: []string{"s1"}}, {ServiceAccount: "admin"}, {Annotations: map[string]string{"a": "b"}}} {

@@ -313,7 +313,7 @@ func (p StackPlan) text(to Stream) string {
 		b.WriteString("hooks run programs on this machine, or images in the cluster (up and down need --allow-hooks):\n")
 		var rows [][]string
 		for _, h := range p.Hooks {
-			rows = append(rows, cleaned("  "+h.ID, h.Line(), h.At, format.WithPrefix("no return: ", h.NoReturn)))
+			rows = append(rows, cleaned("  "+h.ID, h.Line(), h.Pod.String(), h.At, format.WithPrefix("no return: ", h.NoReturn)))
 		}
 		b.WriteString(joinLines(table(rows)) + "\n")
 		parts = append(parts, text.Count(len(p.Hooks), "hook")+" to run")

@@ -141,7 +141,7 @@ func markdown(f *planfile.File) string {
 	if len(f.Hooks) > 0 {
 		lines := []string{"Hooks, which run programs on the machine of the run:", ""}
 		for _, h := range f.Hooks {
-			line := "- `" + h.ID + "`: `" + h.Line() + "`"
+			line := "- `" + h.ID + "`: `" + h.Line() + "`" + format.WithPrefix("; ", h.Pod.String())
 			if h.NoReturn != "" {
 				line += "; " + phrase.NoReturnAfter(h.ID, h.NoReturn)
 			}
