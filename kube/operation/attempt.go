@@ -143,9 +143,11 @@ func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client
 		Undo:           t.rollbackOnFailure, // it does not complete the operation
 		Taken:          r.op.taken.All,
 		Passed:         r.op.prepared.Passed,
-		NoReturn:       slices.Concat(r.op.prepared.NoReturn, r.op.passedBefore, r.op.passedByOthers()),
-		Span:           span,
-		Mask:           r.op.Mask().Text,
+		NoReturn: release.StackPoint{
+			Reasons: slices.Concat(r.op.prepared.NoReturn, r.op.passedBefore, r.op.passedByOthers()), Others: r.op.others,
+		},
+		Span: span,
+		Mask: r.op.Mask().Text,
 		Course: func(deployed bool) release.Course {
 			c := release.CourseIn(r.op.feed.Events(), t.rollbackOnFailure)
 			if !t.rollbackOnFailure {

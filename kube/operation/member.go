@@ -147,8 +147,21 @@ func (op *Operation) passedByOthers() []string {
 }
 
 // KeepNoReturn adds the reasons of points of no return that hooks of the stack have passed for the release to the record of the
-// revision that the operation creates. It is called before Run.
-func (op *Operation) KeepNoReturn(reasons []string) { op.passedBefore = reasons }
+// revision that the operation creates, and the other releases of the run (release.Record.Others). It is called before Run.
+func (op *Operation) KeepNoReturn(reasons []string, others map[string]int) {
+	op.passedBefore, op.others = reasons, others
+}
+
+// PassedBefore returns the reasons of the points of no return that earlier runs have passed in this release, before they could deploy
+// another one of the stack: a rollback of that still goes to the same revision.
+func (op *Operation) PassedBefore(id string, other *Operation) (reasons []string) {
+	for _, p := range op.prepared.StackPoints {
+		if good, found := p.Others[id]; found && good == other.prepared.Info.PreviousRevision {
+			reasons = append(reasons, p.Reasons...)
+		}
+	}
+	return reasons
+}
 
 // DeleteDeadLease deletes the Lease of a killed run that had completed its operation, so that nothing is left to do.
 func (op *Operation) DeleteDeadLease() error {

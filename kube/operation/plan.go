@@ -320,6 +320,7 @@ func (r *releaseState) basis(s *session.Session, newRevision int) session.Basis 
 		b.UsualDurations = r.Usual()
 		b.Applied = r.applied()
 		b.Passed = r.PassedSince(r.goodRevision())
+		b.StackPoints = r.StackPoints()
 		b.Taken = r.taken(s.Common.Job, s.Builder(r.Last.Chart.Name()))
 	}
 	return b

@@ -65,6 +65,9 @@ type Record struct {
 	// passed since the one to roll back to: their records may be deleted.
 	NoReturn []string `json:"noReturn,omitempty"`
 	Passed   []Passed `json:"passed,omitempty"`
+	// Others are the other releases of the stack that the run of revision Authored was to deploy, by their IDs, with the revisions to which a
+	// rollback of them would have gone, 0 for none. It is only set with NoReturn.
+	Others map[string]int `json:"others,omitempty"`
 	// Pruned are the revisions before Authored that were never deployed: their records may be deleted.
 	Pruned []Pruned `json:"pruned,omitempty"`
 }
@@ -192,8 +195,8 @@ func signed(rel *rel1.Release) bool {
 // sign records in a revision that a run created it, if created is set, and that a run holding the Lease created it or is
 // uninstalling it, if locked is set. job is the Job of the run, undo whether it rolls back a failed operation. taken are
 // the objects that it has taken over, nil if the revision is not the run's, pruned the revisions before it that were never deployed,
-// passed the points of no return that these have passed.
-func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken []Taken, pruned []Pruned, passed []Passed, noReturn []string) error {
+// passed the points of no return that these have passed, noReturn those of its run, and others its Others.
+func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken []Taken, pruned []Pruned, passed []Passed, noReturn []string, others map[string]int) error {
 	r := ReadRecord(rel)
 	if r == nil {
 		r = NewRecord(false, nil)
@@ -208,7 +211,9 @@ func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken 
 		r.Taken = taken
 	}
 	if created || noReturn != nil {
-		r.NoReturn = noReturn
+		if r.NoReturn, r.Others = noReturn, others; len(noReturn) == 0 {
+			r.Others = nil
+		}
 	}
 	if locked {
 		r.Uninstalling = rel.Info.Status == rcommon.StatusUninstalling

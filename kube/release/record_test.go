@@ -33,7 +33,7 @@ func TestDeployedBy(t *testing.T) {
 		rel := &rel1.Release{Name: "shop", Version: 2, Info: &rel1.Info{Status: test.status}, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "c"}}}
 		for _, locked := range []bool{true, false} { // without permissions for Leases, the revision still names its Job (S13)
 			rel.Chart.Files = nil
-			if err := sign(rel, true, locked, test.created, test.undo, nil, nil, nil, nil); err != nil {
+			if err := sign(rel, true, locked, test.created, test.undo, nil, nil, nil, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 			if got, want := CreatedBy(rel, job), test.created == job; got != want {
@@ -62,7 +62,7 @@ func TestRecordOfAnother(t *testing.T) {
 	if err := NewRecord(true, &plan.Chart{Path: "c"}).write(stored); err != nil {
 		t.Fatal(err)
 	}
-	if err := sign(stored, true, true, "", false, []Taken{{}}, []Pruned{{}}, []Passed{{}}, nil); err != nil {
+	if err := sign(stored, true, true, "", false, []Taken{{}}, []Pruned{{}}, []Passed{{}}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -55,8 +55,8 @@ type DriverOptions struct {
 	Undo bool
 	// Course returns what to store with the created revision at the end of its run, which may have deployed it.
 	Course func(deployed bool) Course
-	// NoReturn are the reasons of points of no return that earlier runs have passed (Record.NoReturn).
-	NoReturn []string
+	// NoReturn has the reasons of points of no return that earlier runs have passed (Record.NoReturn), and Record.Others.
+	NoReturn StackPoint
 	// Passed are these points with the revisions whose runs have passed them (Record.Passed).
 	Passed []Passed
 	// Taken returns the objects that the run has taken over (Record.Taken).
@@ -84,7 +84,7 @@ var _ driver.Driver = (*Driver)(nil)
 
 // NewDriver wraps a Helm driver.
 func NewDriver(inner driver.Driver, opts DriverOptions) *Driver {
-	return &Driver{inner, opts, &writeLog{noReturn: opts.NoReturn}}
+	return &Driver{inner, opts, &writeLog{noReturn: opts.NoReturn.Reasons}}
 }
 
 // WithInner returns a copy of d that wraps another driver, for another connection. Both share the
@@ -169,7 +169,7 @@ func (d *Driver) sign(rel *rel1.Release, created bool) error {
 		noReturn = d.log.noReturn
 		d.log.mu.Unlock()
 	}
-	return sign(rel, created, d.opts.HoldsLease != nil && d.opts.HoldsLease(), d.opts.Job, d.opts.Undo, taken, pruned, d.opts.Passed, noReturn)
+	return sign(rel, created, d.opts.HoldsLease != nil && d.opts.HoldsLease(), d.opts.Job, d.opts.Undo, taken, pruned, d.opts.Passed, noReturn, d.opts.NoReturn.Others)
 }
 
 // SaveNoReturn adds the reason of a point of no return to the record of the revision that the run created, before the run can pass

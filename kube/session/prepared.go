@@ -64,6 +64,8 @@ type Basis struct {
 	// Passed says which of their revisions have passed each of them last.
 	NoReturn []string
 	Passed   []release.Passed
+	// StackPoints are those that runs of the release's stack have passed in the release.
+	StackPoints []release.StackPoint
 	// Taken are the objects that failed revisions have taken over from others. Removals keep them.
 	Taken []release.Taken
 }

@@ -355,7 +355,7 @@ func (s *Stack) runStatus(m *member) event.Status {
 // operationStarted records that the operation of a release starts. If the stack is paused, the operation starts paused.
 func (s *Stack) operationStarted(m *member, op *operation.Operation) {
 	if !s.isRollingBack() {
-		op.KeepNoReturn(s.passedBefore(m))
+		op.KeepNoReturn(s.passedBefore(m), s.others(m))
 	}
 	s.mu.Lock()
 	m.started, m.result, m.state, m.current = true, nil, event.State{}, nil

@@ -77,8 +77,14 @@ func (s *Stack) explainKept(members []*member) {
 // passedEarlier returns the reasons of the points of no return that earlier runs have passed.
 func (s *Stack) passedEarlier() (reasons []string) {
 	for _, m := range s.members {
-		if m.op != nil && !m.unchanged && !m.remove {
-			reasons = append(reasons, m.op.NoReturn()...)
+		if !m.deploys() {
+			continue
+		}
+		reasons = append(reasons, m.op.NoReturn()...)
+		for _, other := range s.members {
+			if other != m && other.op != nil {
+				reasons = append(reasons, other.op.PassedBefore(m.id, m.op)...)
+			}
 		}
 	}
 	for _, st := range s.steps {
@@ -90,6 +96,22 @@ func (s *Stack) passedEarlier() (reasons []string) {
 		}
 	}
 	return reasons
+}
+
+// deploys reports whether the run is planned to install or upgrade the release.
+func (m *member) deploys() bool { return m.op != nil && !m.unchanged && !m.remove }
+
+// others returns the other releases that the run deploys, as release.Record.Others.
+func (s *Stack) others(m *member) map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[string]int{}
+	for _, other := range s.members {
+		if other != m && other.deploys() {
+			all[other.id] = other.op.Info().PreviousRevision
+		}
+	}
+	return all
 }
 
 // passedBefore returns the reasons of the points of no return that the hooks right before a release have passed once it starts.

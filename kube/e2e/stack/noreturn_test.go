@@ -1,10 +1,15 @@
 package stack
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"lockstep/engine/event"
 	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/kube"
@@ -52,5 +57,73 @@ func TestStackPastNoReturn(t *testing.T) {
 		if history := b.history("db", "app"); exit != 1 || !slices.Equal(history, c.want) || !strings.Contains(got, c.says) {
 			t.Errorf("%s: exit %d, history %v, want %v: %s", c.name, exit, history, c.want, got)
 		}
+	}
+}
+
+// TestStackKilledPastNoReturn (R33a, S7): a run is killed once db has passed a point of no return, before app begins, or while both run.
+// The next run, on a machine that knows nothing of it, finds db unchanged, and does not roll app back when it fails. Once app has been
+// deployed, a rollback of it does not go back past the point any more.
+func TestStackKilledPastNoReturn(t *testing.T) {
+	t.Parallel()
+	for _, together := range []bool{false, true} {
+		t.Run(fmt.Sprint("together ", together), func(t *testing.T) {
+			t.Parallel()
+			b := newStackRig(t)
+			annotations := rig.Group("schema")
+			annotations[plan.AnnotationNoReturn] = noWayBack
+			dir := rig.MakeDir(t, rig.Files{
+				"values.yaml": "v: one\ndelay: 0s\nmarked: false\n",
+				"templates/all.yaml": "{{ if .Values.marked }}\n" + rig.ConfigMap("{{ .Release.Name }}", annotations, `v: "{{ .Values.v }}"`) + "\n{{ else }}\n" +
+					rig.ConfigMap("{{ .Release.Name }}", rig.Group("schema"), `v: "{{ .Values.v }}"`) + "\n{{ end }}\n---\n" +
+					rig.Deployment("{{ .Release.Name }}", rig.Group("app", "schema"), "{{ .Values.delay }}"),
+			})
+			slow := `{name: slow, events: [presync], command: sh, args: ["-c", "echo started; until test -e go; do sleep 0.1; done"]}`
+			needs := []string{"db"}
+			if together {
+				needs = nil
+			}
+			stack := func(db, app map[string]any, hook string) hooked {
+				hooks := map[string]string{}
+				if hook != "" {
+					hooks["app"] = hook
+				}
+				return newHooked(b, hooks, release{Name: "db", Dir: dir, Values: db}, release{Name: "app", Dir: dir, Values: app, Needs: needs})
+			}
+			up := func(h hooked) *event.State {
+				s, err := h.prepare(false, func(o *kube.StackOptions) {
+					fromAnywhere(o)
+					o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 3*time.Second
+				})
+				state, _ := b.run(s, err, nil)
+				return state
+			}
+			one, marked, broken := map[string]any{"v": "one"}, map[string]any{"v": "37", "marked": true}, map[string]any{"v": "two", "delay": "1h"}
+			if state := up(stack(one, one, "")); state.Exit != 0 {
+				t.Fatal(phrase.Reason(state))
+			}
+			deployed, began := false, false
+			hook := map[bool]string{false: slow}[together]
+			killed := stack(marked, broken, hook)
+			killed.kill(func(e event.Event) bool {
+				deployed = deployed || e.Scope == "" && e.Kind == event.KindGroup && e.Group == b.id("db") && e.Status == event.Ready
+				began = began || e.Kind == event.KindLog && e.Scope == "" || e.Scope == b.id("app") && e.Kind == event.KindObject && e.Change != ""
+				return deployed && began
+			})
+			if err := os.WriteFile(filepath.Join(killed.dir, "go"), nil, 0o600); err != nil { // ends the hook
+				t.Fatal(err)
+			}
+			failed := map[bool]string{false: "app 2 failed", true: "app 3 failed"}[together]
+			state := up(stack(marked, broken, ""))
+			if got := b.history("db", "app"); state.Exit != 1 || !strings.Contains(state.Outcome, noWayBack) || !slices.Equal(got, []string{"db 2 deployed", failed}) {
+				t.Errorf("exit %d, %v: %s", state.Exit, got, state.Outcome)
+			}
+			if state := up(stack(marked, map[string]any{"v": "three"}, "")); state.Exit != 0 {
+				t.Error(phrase.Reason(state))
+			}
+			state = up(stack(marked, broken, ""))
+			if got := b.history("db", "app"); state.Exit != 1 || got[0] != "db 2 deployed" || !strings.HasSuffix(got[1], " deployed") {
+				t.Errorf("after app was deployed: exit %d, %v: %s", state.Exit, got, state.Outcome)
+			}
+		})
 	}
 }
