@@ -66,7 +66,7 @@ func (a *attempt) acquireLockAndWriteMarks(expected *rel1.Release) (*rel1.Releas
 }
 
 // Lock acquires the Lease of the release before Run, for programs that run before it, and verifies that nobody has changed the
-// release since planning. Run releases it; without Run, Unlock does. Before the namespace exists, only Run can lock the release. publish
+// release since planning. Run releases it; without Run, call Unlock. Before the namespace exists, only Run can lock the release. publish
 // gets the warnings.
 func (op *Operation) Lock(ctx context.Context, publish func(event.Event)) error {
 	if err := op.acquire(ctx, publish); apierrors.IsNotFound(err) && op.prepared.Last == nil {
@@ -76,16 +76,6 @@ func (op *Operation) Lock(ctx context.Context, publish func(event.Event)) error 
 	}
 	op.ledger.Seal(time.Time{})
 	return op.checkRecords(ctx)
-}
-
-// Unlock releases the Lease after Lock, if Run was not called.
-func (op *Operation) Unlock(publish func(event.Event)) {
-	op.lock.mu.Lock()
-	ran := op.lock.engine != nil
-	op.lock.mu.Unlock()
-	if !ran {
-		op.unlock(publish)
-	}
 }
 
 // KeepLock takes over the Lease of an operation that this one replaces before Run.
@@ -156,8 +146,11 @@ func acquireLease(ctx context.Context, c *connect.Client, params lease.Params, f
 // unlockTimeout limits the attempts to delete the Lease, as finalizeTimeout limits those to make its record final.
 const unlockTimeout = finalizeTimeout
 
-// unlock deletes the Lease and ends its requests.
+// unlock deletes the Lease and ends its requests. Later calls do nothing.
 func (l *heldLease) unlock() error {
+	if l.ctx.Err() != nil {
+		return nil
+	}
 	defer l.end()
 	ctx, cancel := context.WithTimeout(l.ctx, unlockTimeout)
 	defer cancel()
@@ -172,11 +165,13 @@ func (op *Operation) checkRecords(ctx context.Context) error {
 // lookAgain looks at the release records because somebody has deleted an object: if the release is somebody else's now, the run stops at
 // once instead of waiting for the object. If the namespace goes, the records go with it, and the object's failure says so.
 func (op *Operation) lookAgain(ctx context.Context) {
-	if preflight.DeletionOf(ctx, op.client, op.prepared.Common.Namespace) != "" {
-		return
-	}
 	op.ledger.Waited()
-	_ = op.ledger.Admit(ctx, op.listRecords) // the next write or the end of the run reports an error
+	_ = op.ledger.Admit(ctx, func(ctx context.Context) (release.Snapshots, error) { // the next write or the end of the run reports an error
+		if deletion := preflight.DeletionOf(ctx, op.client, op.prepared.Common.Namespace); deletion != "" {
+			return nil, errors.New(deletion)
+		}
+		return op.listRecords(ctx)
+	})
 }
 
 // listRecords lists the release records. Its requests end with ctx, or when the lock is lost.
@@ -262,8 +257,8 @@ func (op *Operation) lost() error {
 	return lostErr
 }
 
-// unlock deletes the Lease at the end of the run, and warns if it stays.
-func (op *Operation) unlock(publish func(event.Event)) {
+// Unlock deletes the Lease at the end of Run, or after Lock if Run was not called, and warns if it stays. Later calls do nothing.
+func (op *Operation) Unlock(publish func(event.Event)) {
 	l, _ := op.lock.state()
 	if l == nil {
 		return

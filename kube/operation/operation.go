@@ -379,7 +379,7 @@ func (op *Operation) start() *run.Engine {
 		Approve: op.prepared.Approved, Author: lease.NewAuthor(common.Job).Name,
 		NoReturn: slices.Concat(op.prepared.NoReturn, op.noReturn), PastNoReturn: common.PastNoReturn,
 		Kept: common.Journal.Before().Steering, Keep: common.Journal.SteeringKeeper(op.keepEdits),
-		BeforeEnd: func() { op.unlock(op.feed.Publish) },
+		BeforeEnd: func() { op.Unlock(op.feed.Publish) },
 	})
 	op.lock.mu.Lock()
 	op.lock.engine = op.engine
