@@ -3,6 +3,7 @@ package stack
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,7 +30,7 @@ import (
 // Rule S3: everything is rendered, planned and checked before the first write. Objects that a
 // release creates count as present for releases that need it.
 func Prepare(ctx context.Context, opts Options, connectTo Connect) (*Stack, error) {
-	s := &Stack{opts: opts, byID: map[string]*member{}}
+	s := &Stack{opts: opts, byID: map[string]*member{}, run: cmp.Or(opts.Common.Job, rand.Text())}
 	s.info = event.Operation{Name: "up", Release: Name(opts.File), Chart: opts.File.Path}
 	if path, err := filepath.Abs(opts.File.Path); err == nil && opts.File.Path != "-" {
 		s.info.File = path

@@ -35,7 +35,8 @@ func (s *Stack) runStep(ctx context.Context, st *step, o plan.Object) (run.Respo
 	if err != nil {
 		return run.Response{}, err
 	}
-	if err := s.lockRelease(ctx, st); err != nil {
+	lock, err := s.lockRelease(ctx, st)
+	if err != nil {
 		return run.Response{}, err
 	}
 	s.mu.Lock()
@@ -56,7 +57,7 @@ func (s *Stack) runStep(ctx context.Context, st *step, o plan.Object) (run.Respo
 		of = s.opts.TraceEnv(event.Unit{Phase: st.phase, Group: st.id})
 	}
 	if p.Image != nil {
-		err = s.runJob(ctx, st, p, of, output, func(message string) { report(run.Observation{Object: o, Status: event.Applying, Message: message}) }, &timeout.why)
+		err = s.runJob(ctx, st, p, of, lock, output, func(message string) { report(run.Observation{Object: o, Status: event.Applying, Message: message}) }, &timeout.why)
 	} else {
 		env := slices.Clone(s.opts.HookEnv)
 		for name, value := range of {
@@ -72,21 +73,31 @@ func (s *Stack) runStep(ctx context.Context, st *step, o plan.Object) (run.Respo
 }
 
 // lockRelease locks the release of a step that runs before its operation, which then has the lock: of two runs, only one starts
-// the migration of a release (R51).
-func (s *Stack) lockRelease(ctx context.Context, st *step) error {
+// the migration of a release (R51). A step before all releases has the lock of the first that the run changes. It returns the release, ""
+// if the step runs without a lock.
+func (s *Stack) lockRelease(ctx context.Context, st *step) (lock string, err error) {
 	m := st.member
+	if i := slices.IndexFunc(s.members, func(m *member) bool { return s.plannedOperation(m) != nil && !s.isUnchanged(m) }); m == nil && i >= 0 {
+		m = s.members[i]
+	}
 	if m == nil || st.phase == phaseCleanup || s.isUnchanged(m) {
-		return nil
+		return "", nil
 	}
 	m.locking.Lock()
 	defer m.locking.Unlock()
 	s.mu.Lock()
 	op, started := m.op, m.started
 	s.mu.Unlock()
-	if op == nil || started || op.HoldsLease() {
-		return nil
+	if op == nil || started {
+		return "", nil
 	}
-	return op.Lock(ctx, m.publisher(s.engine))
+	if !op.HoldsLease() {
+		err = op.Lock(ctx, m.publisher(s.engine))
+	}
+	if op.HoldsLease() {
+		lock = m.Namespace + "/" + m.Name
+	}
+	return lock, err
 }
 
 // unlockReleases unlocks the releases whose operations were not started.

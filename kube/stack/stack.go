@@ -66,6 +66,7 @@ type Stack struct {
 	watches []*cluster.Watches
 	// steps are the hooks of the file at the events of the run, in the order of the file.
 	steps []*step
+	run   string // identifies the run for Jobs of steps, in all pods of a run in the cluster
 	// earlier is the last run of the file, nil if it is unknown.
 	earlier *event.State
 	// warnings are about the stack itself, not about one of its releases.

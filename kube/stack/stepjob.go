@@ -19,6 +19,7 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
 	"lockstep/kube/helmfile"
+	"lockstep/kube/lease"
 	"lockstep/kube/names"
 	"lockstep/kube/permissions"
 	"lockstep/kube/preflight"
@@ -32,7 +33,7 @@ import (
 func (s *Stack) job(st *step, p helmfile.Program) stepjob.Job {
 	j := stepjob.Job{
 		Step: s.info.Release + "/" + st.id, Labels: map[string]string{"app.kubernetes.io/managed-by": "lockstep", "lockstep/step": names.Of(st.id)},
-		Image: *p.Image, Command: p.Command, Args: p.Args, Rerun: st.hook.Rerun,
+		Image: *p.Image, Command: p.Command, Args: p.Args, Rerun: st.hook.Rerun, Author: lease.NewAuthor(s.opts.Common.Job).String(),
 	}
 	_, j.Namespace = s.placeOf(st)
 	if text, err := json.Marshal([]any{st.jobDigest, s.info.Name, p}); err == nil && st.jobDigest != "" {
@@ -67,10 +68,10 @@ func (s *Stack) imageSteps(of func(*step) bool) (all []*step) {
 // the run, and those that have succeeded are known by their Jobs.
 func (s *Stack) begunBefore(m *member) bool { return m.changedEarlier() || s.goneEarlier(m) }
 
-// runJob runs the Job of a step, with more variables. why gets the reason for which its container has not started yet.
-func (s *Stack) runJob(ctx context.Context, st *step, p helmfile.Program, env map[string]string, output func([]string), progress func(string), why *string) error {
+// runJob runs the Job of a step, with more variables, while the run holds the lock of a release. why gets the reason for which its container has not started yet.
+func (s *Stack) runJob(ctx context.Context, st *step, p helmfile.Program, env map[string]string, lock string, output func([]string), progress func(string), why *string) error {
 	j := s.job(st, p)
-	j.Env = env
+	j.Env, j.RunID, j.Lock = env, s.run, lock
 	c, _ := s.placeOf(st)
 	if err := s.ensureNamespace(ctx, st); err != nil {
 		return err
@@ -78,11 +79,12 @@ func (s *Stack) runJob(ctx context.Context, st *step, p helmfile.Program, env ma
 	diagnoser := diagnose.New(c.Clientset, c.Dynamic, c.Getter).WithMask(s.Mask())
 	object, looked := plan.Object{Group: "batch", Kind: "Job", Namespace: j.Namespace, Name: j.Name()}, time.Now()
 	return j.Run(ctx, c.Clientset, stepjob.Handlers{
-		Output: output,
-		TakeOn: func() { progress("continues Job " + j.Name() + " of the run before") },
-		Busy: func() {
-			*why = fmt.Sprintf("Job %s of another run has not ended; if that run is over, delete the Job: kubectl delete %s", j.Name(), j.Ref())
-			progress("waits for the end of Job " + j.Name() + " of another run")
+		Output:  output,
+		TakeOn:  func() { progress("continues Job " + j.Name() + " of the run before") },
+		Replace: func(author string) { progress("deletes Job " + j.Name() + " of a run that was killed: " + author) },
+		Busy: func(author string) {
+			*why = fmt.Sprintf("Job %s of another run (%s) has not ended; if that run is over, delete the Job: kubectl delete %s", j.Name(), author, j.Ref())
+			progress("waits for the end of Job " + j.Name() + " of another run (" + author + ")")
 		},
 		Waiting: func() {
 			if time.Since(looked) < waitingInterval {

@@ -3,6 +3,7 @@
 package stepjob
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,11 +39,17 @@ type Job struct {
 	Digest string
 	// Rerun runs it again even if it has succeeded.
 	Rerun bool
+	// RunID identifies the run, and Author describes it to others that find the Job. Lock is the release whose lock the run holds while the
+	// step runs, "" for none: the run of another Job with the same one has ended or was killed.
+	RunID, Author, Lock string
 }
 
 const (
 	annotationStep   = "lockstep/step"
 	annotationDigest = "lockstep/step-digest"
+	annotationRun    = "lockstep/step-run"
+	annotationAuthor = "lockstep/step-author"
+	annotationLock   = "lockstep/step-lock"
 	container        = "step"
 
 	// grace is the time between asking the container to end and killing it, in seconds.
@@ -64,13 +71,14 @@ func (j Job) Ref() string { return "job/" + j.Name() + " -n " + j.Namespace }
 // Handlers are called while a Job runs.
 type Handlers struct {
 	Output  func(lines []string)
-	TakeOn  func() // the Job is one of an earlier run
-	Waiting func() // the container has not started yet
-	Busy    func() // the Job of another run has not ended yet
+	TakeOn  func()              // the Job is one of an earlier run
+	Replace func(author string) // the Job of a run that was killed has not ended, and is deleted
+	Waiting func()              // the container has not started yet
+	Busy    func(author string) // the Job of another run, which may be alive, has not ended yet
 }
 
 // Run runs the Job and passes the lines of its output on, those of a Job that it takes over from the start. When ctx is done, it
-// deletes the Job and returns the cause of ctx. A Job that has ended stays, whatever its result is; see Tidy.
+// deletes the Job, unless that may be another run's, and returns the cause of ctx. A Job that has ended stays, whatever its result is; see Tidy.
 func (j Job) Run(ctx context.Context, kube kubernetes.Interface, on Handlers) error {
 	job, err := j.start(ctx, kube, on)
 	if err == nil {
@@ -85,8 +93,8 @@ func (j Job) Run(ctx context.Context, kube kubernetes.Interface, on Handlers) er
 	return err
 }
 
-// start creates the Job, or finds the one to take over. A Job of another run that cannot be taken over is deleted once it has ended:
-// until then it may do the work of a run that is alive.
+// start creates the Job, or finds the one to take over. A Job of another run that cannot be taken over is deleted once it has ended,
+// or its run: until then it may do the work of a run that is alive.
 func (j Job) start(ctx context.Context, kube kubernetes.Interface, on Handlers) (*batchv1.Job, error) {
 	jobs, busy := kube.BatchV1().Jobs(j.Namespace), time.Time{} // when it was last seen running
 	for {
@@ -110,10 +118,14 @@ func (j Job) start(ctx context.Context, kube kubernetes.Interface, on Handlers) 
 			on.TakeOn()
 			return found, nil
 		}
-		if ended, _ := result(found); !ended && found.DeletionTimestamp == nil {
+		author := cmp.Or(found.Annotations[annotationAuthor], "an unknown run")
+		if ended, _ := result(found); !ended && found.DeletionTimestamp == nil && !j.owns(found) {
 			busy = time.Now()
-			on.Busy()
+			on.Busy(author)
 		} else if time.Since(busy) > noticeTime {
+			if !ended && found.DeletionTimestamp == nil {
+				on.Replace(author)
+			}
 			if err := j.delete(ctx, kube, found); err != nil {
 				return nil, err
 			}
@@ -122,6 +134,12 @@ func (j Job) start(ctx context.Context, kube kubernetes.Interface, on Handlers) 
 			return nil, err
 		}
 	}
+}
+
+// owns reports whether no other run that is alive runs an existing Job of the step.
+func (j Job) owns(found *batchv1.Job) bool {
+	of := found.Annotations
+	return of[annotationRun] == j.RunID || j.Lock != "" && of[annotationLock] == j.Lock
 }
 
 // takes reports whether an existing Job is the one that the step would create, and has not failed.
@@ -150,7 +168,9 @@ func (j Job) object() *batchv1.Job {
 		c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}})
 	}
 	return &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: j.Name(), Namespace: j.Namespace, Labels: j.Labels, Annotations: map[string]string{annotationStep: j.Step, annotationDigest: j.Digest}},
+		ObjectMeta: metav1.ObjectMeta{Name: j.Name(), Namespace: j.Namespace, Labels: j.Labels, Annotations: map[string]string{
+			annotationStep: j.Step, annotationDigest: j.Digest, annotationRun: j.RunID, annotationAuthor: j.Author, annotationLock: j.Lock,
+		}},
 		Spec: batchv1.JobSpec{
 			BackoffLimit: new(int32(0)), PodReplacementPolicy: new(batchv1.Failed),
 			Template: corev1.PodTemplateSpec{
@@ -196,13 +216,13 @@ func (j Job) is(found *batchv1.Job) bool {
 	return found.Annotations[annotationStep] == j.Step && found.Annotations[annotationDigest] == j.Digest
 }
 
-// end deletes the Job and waits until it and its pod are gone, at most endTimeout.
+// end deletes the Job, unless it may be another run's, and waits until it and its pod are gone, at most endTimeout.
 func (j Job) end(ctx context.Context, kube kubernetes.Interface) {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
 	for {
 		job, err := kube.BatchV1().Jobs(j.Namespace).Get(ctx, j.Name(), metav1.GetOptions{})
-		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || ctx.Err() != nil || err == nil && !j.is(job) {
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || ctx.Err() != nil || err == nil && !(j.is(job) && j.owns(job)) {
 			return
 		}
 		if err == nil && job.DeletionTimestamp == nil {

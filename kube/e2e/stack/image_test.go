@@ -22,7 +22,7 @@ import (
 
 // imageHook is a hook that runs as a Job. annotations are those of the simulated kubelet.
 func imageHook(name, events, annotations string) string {
-	return fmt.Sprintf(`{name: %s, events: [%s], command: run, args: ["{{ .Event.Name }}"], lockstep/image: {name: example/tool:1, env: {WHO: "{{ .Release.Name }}"}, secrets: [], annotations: {%s}}}`, name, events, annotations)
+	return fmt.Sprintf(`{name: %s, events: [%s], command: run, args: ["{{ .Event.Name }}"], lockstep/image: {name: example/tool:1, env: {WHO: '{{ if ne .Event.Name "prepare" }}{{ .Release.Name }}{{ end }}'}, secrets: [], annotations: {%s}}}`, name, events, annotations)
 }
 
 // jobs returns the Jobs in the namespaces of the test.
@@ -199,6 +199,67 @@ func TestKilledAtImageHook(t *testing.T) {
 	}
 }
 
+// TestImageHookOfADeadRun (S7, S11a, R51): lockstep is killed while the Job of a hook runs, which never ends, and the next run has another
+// hook: it has the lock of the release, so the other run is dead, and its Job is replaced. So is that of a hook before all releases.
+func TestImageHookOfADeadRun(t *testing.T) {
+	t.Parallel()
+	for at, of := range map[string]string{"presync": "a", "prepare": ""} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			b := newStackRig(t)
+			h := newHooked(b, map[string]string{of: imageHook("slow", at, `sandbox/log: "at work", sandbox/run-duration: 24h`)}, release{Name: "a", Dir: chart(t, "a")})
+			h.kill(atLog)
+			h.replace(map[string]string{of: imageHook("slow", at, "")})
+			s, err := h.prepare(false, fromAnywhere)
+			said := false
+			state, _ := b.run(s, err, func(e event.Event) { said = said || strings.Contains(e.Message, "of a run that was killed: ") })
+			if got := b.createdJobs(); state.Exit != 0 || len(got) != 2 || len(b.jobs()) > 0 || !said {
+				t.Errorf("exit %d, created %v, left %v, said %t: %s", state.Exit, got, b.jobs(), said, phrase.Reason(state))
+			}
+		})
+	}
+}
+
+// TestFollowedImageHook (S11a): two runs have nothing to deploy, so no lock. One follows the Job that the other one has started, and
+// leaves it alone when it is aborted.
+func TestFollowedImageHook(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	h := newHooked(b, map[string]string{"": imageHook("slow", "prepare", `sandbox/log: "at work", sandbox/run-duration: 24h`)}, release{Name: "a", Dir: chart(t, "a")})
+	s, err := h.prepare(false, func(o *kube.StackOptions) { o.Hooks = kube.SkipHooks })
+	b.run(s, err, nil)
+	first, err := h.prepare(false, fromAnywhere)
+	var once sync.Once
+	state, _ := b.run(first, err, func(e event.Event) {
+		if !atLog(e) {
+			return
+		}
+		once.Do(func() {
+			s, err := h.prepare(false, fromAnywhere)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			reader, ended := s.Feed().Reader(), make(chan error, 1)
+			go func() { ended <- s.Run() }()
+			for events, ok := reader.Next(t.Context()); ok; events, ok = reader.Next(t.Context()) {
+				if slices.ContainsFunc(events, atLog) {
+					s.Command(event.Command{Name: event.Abort})
+				}
+			}
+			if err := <-ended; err == nil {
+				t.Error("the second run was not aborted")
+			}
+			b.endPods()
+		})
+	})
+	if got := b.createdJobs(); state.Exit != 0 || len(got) != 1 || len(b.jobs()) > 0 {
+		t.Errorf("exit %d, created %v, left %v: %s", state.Exit, got, b.jobs(), phrase.Reason(state))
+	}
+}
+
+func atLog(e event.Event) bool { return e.Kind == event.KindLog }
+
 // TestImageHookOfAnotherRun (S11a): a run for other releases does not delete the Job that runs for a live run, also if it
 // is aborted: it waits for the end of that Job, and the other run notices its success.
 func TestImageHookOfAnotherRun(t *testing.T) {
@@ -230,7 +291,7 @@ func TestImageHookOfAnotherRun(t *testing.T) {
 						if e.Kind == event.KindLog { // its own Job
 							b.endPods()
 						}
-						if !strings.Contains(e.Message, "waits for the end of Job lockstep-step-") || waited {
+						if !strings.Contains(e.Message, "waits for the end of Job lockstep-step-") || !strings.Contains(e.Message, " of another run (") || waited {
 							return
 						}
 						if waited = true; aborts {

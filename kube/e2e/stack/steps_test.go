@@ -303,6 +303,40 @@ func TestHooksUnderTheLock(t *testing.T) {
 	}
 }
 
+// TestPrepareHooksUnderTheLock (R51, S11a): of two runs of one file that start at the same time, only one starts the hooks before all
+// releases: they have the lock of the first release that the run changes.
+func TestPrepareHooksUnderTheLock(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	hook := `{name: note, events: [prepare], command: sh, args: ["-c", "./note; until test -e go; do sleep 0.05; done"]}`
+	h := newHooked(b, map[string]string{"": hook}, release{Name: "a", Dir: chart(t, "a")}, release{Name: "b", Dir: chart(t, "b")})
+	first, err := h.prepare(false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := h.prepare(false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	state, _ := b.run(first, nil, func(e event.Event) {
+		if e.Kind == event.KindLog {
+			once.Do(func() {
+				state, _ := b.run(second, nil, nil)
+				if reason := phrase.Reason(state); state.Exit != 2 || !strings.Contains(reason, "locked by another run") {
+					t.Errorf("the second run: exit %d: %s", state.Exit, reason)
+				}
+				if err := os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+	if notes := h.notes(); state.Exit != 0 || len(notes) != 1 {
+		t.Errorf("exit %d, ran %q: %s", state.Exit, texts(notes), phrase.Reason(state))
+	}
+}
+
 // TestKilledAtHooks (S7, S11a): lockstep is killed at the hooks of a release and at the release itself. The same command runs what had
 // not succeeded, and a hook with lockstep/rerun again.
 func TestKilledAtHooks(t *testing.T) {
