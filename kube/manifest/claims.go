@@ -46,8 +46,10 @@ func SeenAs(m metav1.Object) Seen {
 // Seen returns the object as it was last seen.
 func (f *Fact) Seen() Seen { return f.seen }
 
-// Existed reports whether the object as it was last seen existed when the operation looked first.
-func (f *Fact) Existed() bool { return f.before.Version != "" && f.before.uid == f.seen.UID }
+// Existed reports whether the object as it was last seen existed before the operation.
+func (f *Fact) Existed() bool {
+	return f.before.Version != "" && f.before.uid == f.seen.UID && !f.before.created
+}
 
 // see records the state of an object, nil if it does not exist.
 func (f *Fact) see(m metav1.Object) {

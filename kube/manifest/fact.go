@@ -53,7 +53,7 @@ type lastWrite struct {
 	to string
 }
 
-// Before is the state of an object before the operation.
+// Before is the state of an object before the operation, or before it sends the object again.
 type Before struct {
 	Known       bool   // Version is known
 	Version     string // its resourceVersion, "" if it did not exist
@@ -61,6 +61,7 @@ type Before struct {
 	Err         error  // set by SetUnread
 
 	uid        types.UID
+	created    bool // by this operation
 	generation int64
 	fields     []metav1.ManagedFieldsEntry // those that Helm manages
 	owned      []metav1.ManagedFieldsEntry // see OwnsAll
@@ -97,9 +98,10 @@ func (f *Fact) KeepSent(i *resource.Info) {
 func (f *Fact) Changed(i *resource.Info) event.Change {
 	before, sentTo := f.before, f.seen
 	f.recordWrite(i)
-	f.before = Before{Known: true, Version: i.ResourceVersion, uid: f.seen.UID, generation: generationOf(i)}
+	created := before.Absent() || sentTo.Known && sentTo.UID != f.seen.UID
+	f.before = Before{Known: true, Version: i.ResourceVersion, uid: f.seen.UID, created: created || before.created, generation: generationOf(i)}
 	switch {
-	case before.Absent(), sentTo.Known && sentTo.UID != f.seen.UID:
+	case created:
 		return event.Created
 	case before.Version == i.ResourceVersion:
 		return event.Unchanged

@@ -2,6 +2,7 @@ package steer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,4 +90,47 @@ func TestRetryAfterHold(t *testing.T) {
 		t.Errorf("exit %d: %v", out.State.Exit, out.Err)
 	}
 	r.AssertDeployed("t")
+}
+
+// TestRollbackAfterARetry: what the run created is not taken for what existed before when a retry writes it again, so a rollback
+// deletes it (R31a, R33, R44).
+func TestRollbackAfterARetry(t *testing.T) {
+	t.Parallel()
+	for _, upgrade := range []bool{false, true} {
+		t.Run(map[bool]string{false: "install", true: "upgrade"}[upgrade], func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			objects := rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", rig.Group("b", "a")), failingJob("bad", rig.Group("b", "a"))),
+				func(d *kube.Deploy) {
+					d.HoldOnFailure, d.RollbackOnFailure, d.WaitForJobs = true, true, kube.AllJobs
+				})
+			prepare := r.Install
+			if upgrade {
+				r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"))), nil))
+				prepare = r.Upgrade
+			}
+			op, err := prepare("plain", objects)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held := 0
+			out := r.Run(op, func(e event.Event) {
+				if e.Kind != event.KindRun || e.Status != event.Held {
+					return
+				}
+				if held++; held == 1 {
+					op.Command(event.Command{Name: event.Retry})
+				} else {
+					op.Command(event.Command{Name: event.GiveUp})
+				}
+			})
+			want := []string{}
+			if upgrade {
+				want = []string{"a"}
+			}
+			if got := r.ConfigMaps(r.Namespace); out.State.Exit != 1 || held != 2 || !slices.Equal(got, want) || strings.Contains(out.State.Message, "kept") {
+				t.Errorf("exit %d, held %d times, left %v: %s", out.State.Exit, held, got, out.State.Message)
+			}
+		})
+	}
 }
