@@ -3,10 +3,12 @@ package connect
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TestCache sends each request three times at once. A cached one must reach the server only once, and again after a request
@@ -75,6 +77,55 @@ func TestCache(t *testing.T) {
 				t.Errorf("after a new kind: the server was asked %d times, want 2", got)
 			}
 		})
+	}
+}
+
+// TestKeepKinds: a connection that keeps its kinds asks once for the version and the kinds, however they are asked for, and for all
+// else as often as it is asked. It asks again once a kind was not found, or was changed.
+func TestKeepKinds(t *testing.T) {
+	asked := map[string]int{}
+	tr, _ := newTestTransport(t.Context(), func(_ int, r *http.Request) (*http.Response, error) {
+		asked[r.Method+" "+r.URL.Path]++
+		return response(http.StatusOK, kindOf(r.URL.Path)), nil
+	})
+	tr.kinds.set(cacheServed)
+	send := func(method string, paths ...string) {
+		t.Helper()
+		for _, path := range paths {
+			if _, err := tr.RoundTrip(request(t.Context(), method, path, "{}")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	send("GET", "/version", "/version?timeout=1h", "/api", "/api", "/apis", "/apis", "/openapi/v3", "/openapi/v3", "/apis/apps/v1", "/apis/apps/v1", crds, crds)
+	want := map[string]int{"GET /version": 1, "GET /api": 1, "GET /apis": 1, "GET /openapi/v3": 2, "GET /apis/apps/v1": 2, "GET " + crds: 2}
+	if !maps.Equal(asked, want) {
+		t.Errorf("asked %v, want %v", asked, want)
+	}
+	if !tr.kinds.isOn() {
+		t.Error("a read has ended it")
+	}
+	run, runs := newTestTransport(t.Context(), func(_ int, r *http.Request) (*http.Response, error) {
+		return response(http.StatusOK, kindOf(r.URL.Path)), nil
+	})
+	run.kinds.set(cacheServed)
+	for _, age := range []time.Duration{0, maxAge} { // a run after its checks, then a later one
+		tr.kinds.since = tr.kinds.since.Add(-age)
+		run.kinds.entries = nil
+		run.kinds.take(&tr.kinds)
+		if _, err := run.RoundTrip(request(t.Context(), "GET", "/apis", "{}")); err != nil || (runs.Load() == 0) != (age == 0) {
+			t.Errorf("%v after the checks, their kinds were not taken over as they should: %d requests, %v", age, runs.Load(), err)
+		}
+	}
+	tr.bypassCache.Store(true)
+	if send("GET", "/apis"); asked["GET /apis"] != 2 {
+		t.Error("after a kind was not found, the kinds were not read again")
+	}
+	tr.bypassCache.Store(false)
+	send("POST", crds)
+	if send("GET", "/apis"); asked["GET /apis"] != 3 || tr.kinds.isOn() {
+		t.Error("after a new kind, the kinds were not read again")
 	}
 }
 

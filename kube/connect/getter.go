@@ -34,6 +34,7 @@ type loaded struct {
 	config    *rest.Config
 	discovery discovery.CachedDiscoveryInterface
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
+	transport *transport
 }
 
 func newGetter(ctx context.Context, flags genericclioptions.RESTClientGetter, base func() (*rest.Config, error), link *Link, writes *Writes) *Getter {
@@ -54,7 +55,7 @@ func newGetter(ctx context.Context, flags genericclioptions.RESTClientGetter, ba
 			return nil, err
 		}
 		cached := memory.NewMemCacheClient(client)
-		return &loaded{config, cached, restmapper.NewDeferredDiscoveryRESTMapper(mapperDiscovery{cached, t})}, nil
+		return &loaded{config, helmDiscovery{cached, t}, restmapper.NewDeferredDiscoveryRESTMapper(mapperDiscovery{cached, t}), t}, nil
 	})}
 }
 
@@ -68,6 +69,19 @@ type mapperDiscovery struct {
 func (m mapperDiscovery) Invalidate() {
 	m.t.bypassCache.Store(true)
 	m.CachedDiscoveryInterface.Invalidate()
+}
+
+// helmDiscovery is the discovery client of Helm, which invalidates it whenever it asks for the capabilities.
+type helmDiscovery struct {
+	discovery.CachedDiscoveryInterface
+	t *transport
+}
+
+// Invalidate does nothing on a connection that still keeps its kinds.
+func (h helmDiscovery) Invalidate() {
+	if !h.t.kinds.isOn() {
+		h.CachedDiscoveryInterface.Invalidate()
+	}
 }
 
 // discoveryTimeout replaces client-go's timeout of 32 s. The transport's context and limits end discovery much earlier.

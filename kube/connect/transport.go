@@ -36,6 +36,7 @@ type transport struct {
 	plugin bool   // next may ask a plugin for credentials; then it includes credentialed
 
 	bypassCache atomic.Bool // set once a kind has not been found
+	kinds       cache       // of this connection alone: see KeepKinds
 
 	mu         sync.Mutex
 	next       http.RoundTripper
@@ -73,7 +74,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		done()
 		return nil, err
 	}
-	resp, err := t.link.cache.do(ctx, c, c.do)
+	resp, err := t.link.cache.do(ctx, c, func(ctx context.Context) (*http.Response, error) { return t.kinds.do(ctx, c, c.do) })
 	if c.writes && (err == nil && resp.StatusCode < http.StatusBadRequest || c.mayHaveArrived) {
 		t.writes.any.Store(true)
 	}

@@ -342,7 +342,11 @@ func (r *runner) newSession() (*session.Session, error) {
 
 // newSession returns a session whose requests end with ctx.
 func (op *Operation) newSession(ctx context.Context, writes *connect.Writes) (*session.Session, error) {
-	return session.New(ctx, op.client, op.prepared.Common, writes, op.ledger)
+	s, err := session.New(ctx, op.client, op.prepared.Common, writes, op.ledger)
+	if err == nil && op.checked != nil {
+		s.Client.TakeKinds(op.checked)
+	}
+	return s, err
 }
 
 // buildRevision returns the objects in the manifest of a revision.

@@ -40,6 +40,7 @@ type Common = session.Common
 // Operation is a checked and planned operation on a release. Run executes it.
 type Operation struct {
 	client    *connect.Client
+	checked   *connect.Client // the connection of its checks; nil if this operation was made without them
 	diagnoser *diagnose.Diagnoser
 	prepared  *session.Prepared // the plan of main
 	main      task
@@ -165,6 +166,7 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, e ending, c
 			s.Ledger.Seal(time.Time{})
 		}
 		op.setLedger(s.Ledger)
+		op.checked = s.Client
 	}
 	return op, common.Mask.Error(err)
 }

@@ -83,6 +83,7 @@ func New(ctx context.Context, c *connect.Client, common Common, writes *connect.
 	if err != nil {
 		return nil, err
 	}
+	bound.KeepKinds()
 	helm, err := bound.Helm(common.Namespace)
 	if err != nil {
 		return nil, err
