@@ -70,14 +70,15 @@ type target struct {
 	err     error // why it is unknown; also that there is none
 	// counted are the fields that differ, and kept those whose differences do not count.
 	counted, kept []manifest.Difference
-	// rewritten are the fields that Helm itself has written otherwise than the record says, unsure why that may be no drift.
-	rewritten []manifest.Difference
-	unsure    error
+	// changed are the fields that others have changed, and rewritten those that Helm itself has written otherwise than the record
+	// says; unsure is why these may be no drift.
+	changed, rewritten []manifest.Difference
+	unsure             error
 }
 
 // Compare compares deployed revisions with the cluster: their objects, or those of them that are chosen, nil for all. It reads each
-// kind in a namespace with at most three requests, however many releases have objects there, and sends a dry run of each object that
-// Helm itself has written otherwise than the record says. Secrets hides values in the result.
+// kind in a namespace with at most three requests, however many releases have objects there, and sends a dry run of each object of
+// which it is not clear whether it differs. Secrets hides values in the result.
 func Compare(ctx context.Context, c *connect.Client, secrets *mask.Mask, releases []*rel1.Release, chosen []plan.Object) ([]*Release, error) {
 	r := &reader{ctx, c, map[string]map[plan.Object]bool{}, map[*Release]time.Time{}}
 	out := make([]*Release, len(releases))
@@ -94,7 +95,7 @@ func Compare(ctx context.Context, c *connect.Client, secrets *mask.Mask, release
 		targets = append(targets, slices.DeleteFunc(found, func(t *target) bool { return chosen != nil && !slices.Contains(chosen, t.object) })...)
 	}
 	r.readAll(targets)
-	r.applyRewritten(targets)
+	r.confirm(targets)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("read the objects: %w", context.Cause(ctx))
 	}
@@ -183,7 +184,7 @@ func (r *reader) fields(t *target, secrets *mask.Mask) (fields []inspect.Drifted
 		t.warnUnsure()
 		t.rewritten = nil
 	}
-	for _, d := range append(manifest.Differences(recorded, t.live), t.rewritten...) {
+	for _, d := range append(t.changed, t.rewritten...) {
 		if plan.InPointer(d.Pointer(), t.ignored) || d.Pointer() == "/spec/replicas" && r.isScaled(t) {
 			t.kept = append(t.kept, d)
 		} else {

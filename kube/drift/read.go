@@ -2,6 +2,7 @@ package drift
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -97,10 +98,11 @@ func (r *reader) list(k collection, selector string, wanted []*target) (missing 
 	return missing, nil
 }
 
-// applyRewritten asks the API server, by a dry run of each object, which fields another release or program has written as Helm:
-// those that applying the object again would change. Defaults, and what a webhook makes of the object, would be the same. It asks only if
-// the object is another release's now or was written after the operation: a webhook for new objects is not called again.
-func (r *reader) applyRewritten(targets []*target) {
+// confirm asks the API server, by a dry run of the object, which fields applying it again would change, if that is not clear: of fields
+// that the record has empty and the cluster lacks, because the API server may not store them, and of those that Helm itself has
+// written, maybe for another release or program. Defaults, and what a webhook makes of the object, would be the same. The latter count
+// only if the object is another release's now or was written after the operation: a webhook for new objects is not called again.
+func (r *reader) confirm(targets []*target) {
 	var asks errgroup.Group
 	asks.SetLimit(maxConcurrent)
 	for _, t := range targets {
@@ -109,11 +111,11 @@ func (r *reader) applyRewritten(targets []*target) {
 			continue
 		}
 		recorded := manifest.AsStored(sent)
-		if t.rewritten = manifest.Rewritten(recorded, t.live); len(t.rewritten) == 0 {
-			continue
-		}
-		if t.scope.Other(manifest.SeenAs(t.live)) == "" && !manifest.WrittenByHelm(t.live).After(r.recordedAt(t.release)) {
+		t.changed, t.rewritten = manifest.Differences(recorded, t.live), manifest.Rewritten(recorded, t.live)
+		if len(t.rewritten) > 0 && !r.mayBeOthers(t) {
 			t.rewritten = nil
+		}
+		if len(t.rewritten) == 0 && !slices.ContainsFunc(t.changed, func(d manifest.Difference) bool { return d.IsEmpty(recorded) }) {
 			continue
 		}
 		asks.Go(func() error {
@@ -121,14 +123,20 @@ func (r *reader) applyRewritten(targets []*target) {
 				metav1.ApplyOptions{Force: true, FieldManager: connect.FieldManager, DryRun: []string{metav1.DryRunAll}})
 			switch {
 			case err == nil:
+				t.changed = manifest.Confirmed(t.changed, recorded, t.live, applied)
 				t.rewritten = manifest.Confirmed(t.rewritten, recorded, t.live, applied)
-			case t.scope.Other(manifest.SeenAs(t.live)) == "": // else it is another release's, which has written them
+			case len(t.rewritten) > 0 && t.scope.Other(manifest.SeenAs(t.live)) == "": // else it is another release's, which has written them
 				t.unsure = err
 			}
 			return nil
 		})
 	}
 	_ = asks.Wait() // the targets have the errors
+}
+
+// mayBeOthers reports whether what Helm has written otherwise than the record says may be the work of another release or program.
+func (r *reader) mayBeOthers(t *target) bool {
+	return t.scope.Other(manifest.SeenAs(t.live)) != "" || manifest.WrittenByHelm(t.live).After(r.recordedAt(t.release))
 }
 
 // recordedAt returns when the record of a release was stored last, by the clock of the API server: at the end of its operation or of its

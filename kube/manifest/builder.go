@@ -173,6 +173,7 @@ func (b *Builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 	res.Wait.By = string(rule.Own(u))
 	res.WaitFor = b.Outside(res.WaitFor)
 	respell(u)
+	leaveAssigned(u)
 	generated := u.GetName() == ""
 	f := &Fact{Resource: res, Rule: rule, Late: late, Generated: generated}
 	f.before.Known = late || generated

@@ -78,6 +78,11 @@ func (d Difference) Live(live map[string]any) any {
 	return valueAt(live, d.at.live)
 }
 
+// IsEmpty reports whether the recorded field is empty and the live object lacks it.
+func (d Difference) IsEmpty(recorded *unstructured.Unstructured) bool {
+	return d.Gone && isZero(d.Recorded(recorded.Object))
+}
+
 // valueAt follows a path. A value that hides what it contains ends it.
 func valueAt(root any, path []string) any {
 	for _, key := range path {
@@ -159,14 +164,14 @@ func LastWritten(fields []metav1.ManagedFieldsEntry) (at time.Time) {
 	return at
 }
 
-// Confirmed returns those of the fields that Helm has written otherwise (Rewritten) that applying the object again would change. applied
-// is the answer to that.
-func Confirmed(rewritten []Difference, recorded, live, applied *unstructured.Unstructured) (confirmed []Difference) {
+// Confirmed returns those of the differences that applying the object again would change. applied is the answer to that. The others
+// are only another form of the same, such as an empty map that the API server does not store, or the work of a webhook.
+func Confirmed(found []Difference, recorded, live, applied *unstructured.Unstructured) (confirmed []Difference) {
 	same := map[string]any{}
-	for _, d := range Rewritten(recorded, applied) {
+	for _, d := range compare(comparison{byAnybody: true}, recorded, applied.Object, ownersOf(applied)) {
 		same[d.Pointer()] = d.Live(applied.Object)
 	}
-	for _, d := range rewritten {
+	for _, d := range found {
 		if now, found := same[d.Pointer()]; !found || !reflect.DeepEqual(now, d.Live(live.Object)) {
 			confirmed = append(confirmed, d)
 		}
@@ -275,6 +280,7 @@ type comparison struct {
 	helmKnown bool // the managed fields have entries of Helm
 	taken     bool // see Taken
 	byHelm    bool // see Rewritten
+	byAnybody bool // see Confirmed
 	found     []Difference
 }
 
@@ -314,7 +320,7 @@ func (c *comparison) fields(at place, recorded, typed, live map[string]any, by o
 }
 
 func (c *comparison) value(at place, recorded, sent, live any, by owners) {
-	if by.whole(owner.isHelm) && !c.byHelm {
+	if by.whole(owner.isHelm) && !c.byHelm && !c.byAnybody {
 		return
 	}
 	switch recorded := recorded.(type) {

@@ -156,7 +156,7 @@ func isEmpty(x any) bool {
 }
 
 // identifies reports whether a part is an element of a list. Its keys include defaults, such as the protocol of a port, which the
-// element may lack.
+// element may lack or have as an empty text.
 func identifies(part fieldpath.PathElement, element any) bool {
 	if part.Value != nil {
 		return value.Equals(*part.Value, value.NewValueInterface(element))
@@ -168,7 +168,7 @@ func identifies(part fieldpath.PathElement, element any) bool {
 	given := false
 	for _, key := range *part.Key {
 		x, has := m[key.Name]
-		if has && !value.Equals(key.Value, value.NewValueInterface(x)) {
+		if has && x != "" && !value.Equals(key.Value, value.NewValueInterface(x)) {
 			return false
 		}
 		given = given || has

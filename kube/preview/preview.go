@@ -3,14 +3,17 @@
 package preview
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -286,27 +289,32 @@ func (s *objects) compare(c *change, i *resource.Info, live, next *unstructured.
 	case s.prepared.Resumes && status.HasFailed(live, s.builder.Fact(i).Rule):
 		c.Action, c.Message = inspect.Replace, preflight.FailedReplaced
 	case !isSameState(live, next):
-		c.Action, c.Message = inspect.Modify, "only server-managed metadata changes: field ownership and generation"
+		c.Action, c.Message = inspect.Modify, "only the owners of its fields change"
 	}
 	return nil
 }
 
-// isSameState reports whether two states of an object differ at most in the times of their field
-// managers. In that case the API server writes nothing.
+// isSameState reports whether two states of an object differ at most in the generation, and in the times and the order of their field
+// managers. The API server counts a generation, too, when it stores another form of the same, such as an empty list that its answers
+// leave out, and orders the managers by their times.
 func isSameState(live, next *unstructured.Unstructured) bool {
-	timeless := func(u *unstructured.Unstructured) map[string]any {
-		u = u.DeepCopy()
-		unstructured.RemoveNestedField(u.Object, "metadata", "resourceVersion") // set by the dry run
-		entries, _, _ := unstructured.NestedFieldNoCopy(u.Object, "metadata", "managedFields")
-		list, _ := entries.([]any)
-		for _, e := range list {
-			if m, ok := e.(map[string]any); ok {
-				delete(m, "time")
-			}
-		}
-		return u.Object
-	}
 	return reflect.DeepEqual(live.Object, next.Object) || reflect.DeepEqual(timeless(live), timeless(next))
+}
+
+// timeless returns a copy of an object without what isSameState ignores.
+func timeless(u *unstructured.Unstructured) map[string]any {
+	u = u.DeepCopy()
+	unstructured.RemoveNestedField(u.Object, "metadata", "resourceVersion") // set by the dry run
+	unstructured.RemoveNestedField(u.Object, "metadata", "generation")
+	entries := u.GetManagedFields()
+	for n := range entries {
+		entries[n].Time = nil
+	}
+	slices.SortFunc(entries, func(a, b metav1.ManagedFieldsEntry) int {
+		return cmp.Or(cmp.Compare(a.Manager, b.Manager), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Subresource, b.Subresource), cmp.Compare(a.APIVersion, b.APIVersion))
+	})
+	u.SetManagedFields(entries)
+	return u.Object
 }
 
 // Compare sets Diff and Fields of a change to the differences between two states of the object, and Action

@@ -79,7 +79,8 @@ func TestUnchangedObjects(t *testing.T) {
 	for i := range many {
 		docs = append(docs, rig.ConfigMap(fmt.Sprint("c", i), rig.Group("a"), "version: v1"))
 	}
-	// The API server drops the empty list, and increments the generation each time it is sent.
+	// The API server drops the empty list, and stores the policy with another generation each time it is sent: the plan counts that
+	// as unchanged, the run as what it is.
 	policy := rig.Object("networking.k8s.io/v1/NetworkPolicy/loose", rig.Group("b", "a"), "spec: {podSelector: {}, ingress: [{ports: []}]}")
 	chart := rig.ChartOf(t, append(docs, rig.Deployment("web", rig.Group("b", "a"), "0s"), policy)...)
 	r.Deploy("plain", rig.UseChart(chart, nil))
@@ -95,13 +96,14 @@ func TestUnchangedObjects(t *testing.T) {
 		for _, id := range []string{"edge:a", "edge:b"} {
 			for _, o := range out.State.Find("apply", id).Objects {
 				want := cmp.Or(changes[o.Object.Name], event.Unchanged)
+				line := fmt.Sprintf("%s %s %s", id, o.Object, done[want])
 				if o.Object.Name == "loose" {
 					want = event.Configured
 				}
 				if o.Change != want {
 					t.Errorf("%s: %s counts as %s, want %s", what, o.Object, o.Change, want)
 				}
-				if line := fmt.Sprintf("%s %s %s", id, o.Object, done[o.Change]); !slices.Contains(planned, line) {
+				if !slices.Contains(planned, line) {
 					t.Errorf("%s: the plan lacks %q: %q", what, line, planned)
 				}
 			}

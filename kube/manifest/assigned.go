@@ -1,0 +1,52 @@
+package manifest
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// assigned are the fields of kinds that the cluster itself fills in if a manifest leaves them empty. A part "*" stands for all elements
+// of a list.
+var assigned = map[schema.GroupKind][][]string{
+	{Kind: "PersistentVolumeClaim"}: {{"spec", "volumeName"}},
+	{Kind: "Pod"}:                   {{"spec", "nodeName"}},
+	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:   {{"webhooks", "*", "clientConfig", "caBundle"}},
+	{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}: {{"webhooks", "*", "clientConfig", "caBundle"}},
+	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:               {{"spec", "conversion", "webhook", "clientConfig", "caBundle"}},
+	{Group: "apiregistration.k8s.io", Kind: "APIService"}:                           {{"spec", "caBundle"}},
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:                       {{"rules"}}, // with an aggregationRule
+}
+
+// leaveAssigned removes empty fields that the cluster fills in. To send them again would empty them: the API server refuses that of an
+// immutable field, or one that a controller owns, and otherwise the controller has to fill it in again.
+func leaveAssigned(u *unstructured.Unstructured) {
+	kind := u.GroupVersionKind().GroupKind()
+	if kind.Kind == "ClusterRole" && u.Object["aggregationRule"] == nil {
+		return
+	}
+	for _, path := range assigned[kind] {
+		removeEmpty(u.Object, path)
+	}
+	if spec, ok := u.Object["spec"].(map[string]any); ok && kind == (schema.GroupKind{Kind: "PersistentVolumeClaim"}) {
+		for name, value := range spec { // such as storageClassName: null, for the default class; it cannot be changed later
+			if value == nil {
+				delete(spec, name)
+			}
+		}
+	}
+}
+
+func removeEmpty(in any, path []string) {
+	switch in := in.(type) {
+	case map[string]any:
+		if value := in[path[0]]; len(path) > 1 {
+			removeEmpty(value, path[1:])
+		} else if value == "" || isEmpty(value) {
+			delete(in, path[0])
+		}
+	case []any:
+		for _, element := range in {
+			removeEmpty(element, path[1:])
+		}
+	}
+}
