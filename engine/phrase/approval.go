@@ -67,6 +67,6 @@ func Barred(reason string) string { return "past the point of no return (" + rea
 
 // NotRolledBack says why a run or a release is not rolled back, and what else its user can do.
 func NotRolledBack(reason string) string {
-	return fmt.Sprintf("not rolled back, because it is %s; fix the problem and run the same command again, or roll back nevertheless with --past-no-return %q",
+	return fmt.Sprintf("not rolled back, because it is %s; fix the problem and run the same command again, or roll back anyway with --past-no-return %q",
 		Barred(reason), reason)
 }

@@ -369,7 +369,7 @@ func (m *machine) abort(c event.Command) refusal {
 	}
 	if why := m.barred(&c); c.Name == event.Rollback && why != "" {
 		if !c.OrKeep && c.ID != event.InternalID {
-			return refusal{why: phrase.Barred(why) + "; to roll back nevertheless, give that reason", code: event.NoReturn}
+			return refusal{why: phrase.Barred(why) + "; to roll back anyway, give that reason", code: event.NoReturn}
 		}
 		c.Name = event.Abort
 	}

@@ -106,7 +106,7 @@ func (rb *Rollback) plan(s *session.Session, state *releaseState, target *rel1.R
 	conflicts := preflight.CheckOwners(b, list, claims, nil)
 	if reason := state.NoReturnSince(target.Version); reason != rb.PastNoReturn && reason != "" && !rb.IgnoreNoReturn {
 		conflicts = append(conflicts, plan.Warning{Rule: "R33a", Message: fmt.Sprintf(
-			"revision %d is before the point of no return (%s); to roll back nevertheless, add --past-no-return %q", target.Version, reason, reason)})
+			"revision %d is before the point of no return (%s); to roll back anyway, add --past-no-return %q", target.Version, reason, reason)})
 	}
 	p, err := planInput{
 		state:    state,

@@ -106,7 +106,7 @@ func (v *clusterView) checkOwn(planned *plannedObjects, onlyStrict bool) (found 
 			case r.Fail && r.Strict:
 				found.conflicts = append(found.conflicts, o.warning("%s: the chart's check %q failed: %s; the chart does not let you continue", o, r.Name, said(r)))
 			case r.Fail:
-				found.conflicts = append(found.conflicts, o.warning("%s: the chart's check %q failed: %s; to continue nevertheless, pass --skip-preflight", o, r.Name, said(r)))
+				found.conflicts = append(found.conflicts, o.warning("%s: the chart's check %q failed: %s; to continue anyway, pass --skip-preflight", o, r.Name, said(r)))
 			default:
 				found.warnings = append(found.warnings, o.warning("%s: the chart's check %q warns: %s", o, r.Name, said(r)))
 			}

@@ -190,8 +190,7 @@ func (a *app) checkColour() error {
 	return fmt.Errorf("invalid --color %q: must be one of %s", mode, strings.Join(allowed, ", "))
 }
 
-const rootLong = `lockstep deploys Helm charts in order: the order that a chart declares, or with --order=inferred the one that its objects
-imply. It works with ordinary Helm charts, releases, repositories and flags. Kubernetes objects form groups, and each group
+const rootLong = `lockstep deploys Helm charts in the order that they declare or, with --order=inferred, in the one that their objects imply. It works with ordinary Helm charts, releases, repositories and flags. Kubernetes objects form groups, and each group
 starts once the groups that it waits for are ready. You can watch, pause and step through a deployment.
 
 Start here: lockstep help order

@@ -8,9 +8,9 @@ import (
 )
 
 // manyFlags is the number of flags from which help groups them by subject.
-const manyFlags = 25
+const manyFlags = 30
 
-// flagGroup is a section of the flags in the full help of a command with many flags.
+// flagGroup is a section of the flags in the full help.
 type flagGroup struct{ title, names string }
 
 // flagGroups are the sections in their order. Flags that are in none come first.
@@ -35,20 +35,24 @@ var flagGroups = []flagGroup{
 		"key-file insecure-skip-tls-verify plain-http"},
 }
 
+// globalFlags are the flags that most commands have, without --namespace.
+const globalFlags = "color debug kube-context kubeconfig registry-config repository-config"
+
 // flagSection is a title and its flags.
 type flagSection struct {
 	title string
 	flags []*pflag.Flag
 }
 
-// groupFlags returns flags by subject, or in one section if there are few.
+// groupFlags returns flags by subject. If there are few, only the global ones are apart.
 func groupFlags(flags []*pflag.Flag) []flagSection {
+	groups := flagGroups
 	if len(flags) < manyFlags {
-		return []flagSection{{"Flags", flags}}
+		groups = []flagGroup{{"Global flags", globalFlags}}
 	}
 	rest := slices.Clone(flags)
 	var sections []flagSection
-	for _, g := range flagGroups {
+	for _, g := range groups {
 		s := flagSection{title: g.title}
 		for name := range strings.FieldsSeq(g.names) {
 			if i := slices.IndexFunc(rest, func(f *pflag.Flag) bool { return f.Name == name }); i >= 0 {

@@ -187,7 +187,11 @@ func (h *helpText) flags(c *cobra.Command, flags []*pflag.Flag, full bool) []str
 		}
 	}
 	var lines []string
-	for _, section := range groupFlags(flags) {
+	sections := []flagSection{{"Flags", flags}}
+	if full {
+		sections = groupFlags(flags)
+	}
+	for _, section := range sections {
 		lines = append(lines, "", h.style.Title(section.title+":"))
 		for _, f := range section.flags {
 			lines = append(lines, h.entry(flagName(f), flagText(c, f, full), column)...)

@@ -34,8 +34,8 @@ INFO lines are Helm's suggestions, and annotations that stop Helm (but not locks
 
 -o json prints charts, each with chart, failed and findings (severity, rule, chart, object, path, message).
 
---fix writes what has one right answer to the files of the chart: a misspelt annotation or name of a group that resembles one
-known one, and lists and keys that Helm refuses. Nothing else in the files changes. --diff only shows these lines.
+--fix corrects the files of the chart where only one answer is right: a misspelt annotation or group that resembles a known one,
+and lists and keys that Helm refuses. Nothing else in the files changes. --diff only shows these lines.
 
 An error prevents the chart from being deployed, or from being deployed in the intended order. Errors, and with --strict
 also warnings, make the exit code 2.`
@@ -91,7 +91,7 @@ lockstep lint ./shop --report sarif=lint.sarif   # for code scanning`,
 	f := cmd.Flags()
 	input.AddValueFlags(f, &flags.values)
 	f.BoolVar(&flags.strict, "strict", false, "treat warnings as errors")
-	f.BoolVar(&flags.fix, "fix", false, "write what has one right answer to the files, and show it")
+	f.BoolVar(&flags.fix, "fix", false, "correct the files where only one answer is right, and show the changes")
 	f.BoolVar(&flags.diff, "diff", false, "show what --fix would write")
 	cmd.MarkFlagsMutuallyExclusive("fix", "diff")
 	f.BoolVar(&flags.quiet, "quiet", false, "print only warnings and errors")

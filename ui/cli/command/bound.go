@@ -24,7 +24,7 @@ type Bound struct {
 // Help returns a sentence for the help of the command, "" if its flags say it.
 func (b Bound) Help() string {
 	if b.Limit > 0 {
-		return fmt.Sprintf("If the API server or a registry does not answer, it gives up after %s.", shortDuration(b.Limit))
+		return fmt.Sprintf("If the API server or a registry does not answer, lockstep gives up after %s.", shortDuration(b.Limit))
 	}
 	return ""
 }

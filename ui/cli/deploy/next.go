@@ -189,7 +189,7 @@ func (s suggester) afterDeploy(state *event.State, ref string, saved []string, s
 		}
 		words := []string{"rollback", name, fmt.Sprint(goodRevision)}
 		if reason := plan.JoinReasons(state.NoReturn...); reason != "" {
-			why, words = "or roll back nevertheless", append(words, "--past-no-return", reason)
+			why, words = "or roll back anyway", append(words, "--past-no-return", reason)
 		}
 		next = append(next, s.related(state, why, words...))
 	case state.Operation.Name == "install": // no earlier revision to roll back to

@@ -44,7 +44,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.StringArrayVar(&r.common.BreakOn, "break-on", nil, "pause before a group: CHART:GROUP, CHART:~ (objects without a group), any unambiguous suffix of these, a pattern (*:schema), kind=Job, or failure (repeatable)")
 	f.StringArrayVar(&r.common.ApproveBefore, "approve-before", nil, "pause before a group until somebody approves it: CHART:GROUP or as in --break-on (repeatable)")
 	f.StringArrayVar(&r.common.Approve, "approve", nil, "approve a group beforehand, named as in --break-on (repeatable)")
-	f.BoolVar(&r.provenApprovals, "approval-in-cluster", false, "accept only approvals that somebody writes to the cluster with their own account (always so with --in-cluster); see lockstep help approvals")
+	f.BoolVar(&r.provenApprovals, "approval-in-cluster", false, "accept only approvals that somebody writes to the cluster with their own account (always with --in-cluster); see lockstep help approvals")
 	f.DurationVar(&r.approvalTimeout, "approval-timeout", 0, "how long a group may wait for its approval; then the run is aborted (0: no limit)")
 	f.BoolVar(&r.hold, "hold-on-failure", true, "hold the run when a group fails, so that you can retry (default: true with the screen, false without)")
 	f.StringArrayVar(&r.out.reports, "report", nil, "write a report: junit=FILE, json=FILE or markdown=FILE (repeatable)")

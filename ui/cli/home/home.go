@@ -24,11 +24,11 @@ release and what each changed, compares any two, replays their runs and rolls ba
 install, roll back, uninstall and test; a form shows the plan and the command before anything is written. "lockstep help keys"
 lists all keys.
 
-Home itself changes nothing: it runs ordinary commands of lockstep, which it shows first. When they end, home is back, until you
-quit. Esc in a live run leads back, too: the run continues, stands on top of home, and continues after you quit home.
+Home itself changes nothing: it runs ordinary commands of lockstep, which it shows first, and comes back when they end, until you quit. Esc in a
+live run returns to home, which lists the run at the top; the run continues, even after you quit home.
 
-Releases are read as Helm stores them, in Secrets or ConfigMaps. Home watches them and the kinds of their objects, so its requests do not grow
-with the number of releases. It knows from the user's rules what is not permitted in a namespace; those keys are dimmed.`
+Releases are read as Helm stores them, in Secrets or ConfigMaps. Home watches them and the kinds of their objects, so its requests
+do not grow with the number of releases. Keys for which you lack the permissions in a namespace are dimmed.`
 
 type app struct{ *command.App }
 
