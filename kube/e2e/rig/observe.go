@@ -69,10 +69,16 @@ func (r *Rig) assertNothingForeignWritten() {
 	}
 }
 
-// observe checks, after every run that ended with exit code 0, that an observer finds what the run says.
+// observe checks, after every run, that it does not keep what it created as what existed before, and after exit code 0, that an
+// observer finds what the run says.
 func (r *Rig) observe(op *kube.Operation, out *Outcome) {
 	r.T.Helper()
-	info := op.Info()
+	info, kept := op.Info(), op.Taken().Kept()
+	for _, e := range out.Events {
+		if e.Change == event.Created && strings.Contains(kept, e.Object.String()+" (") {
+			r.T.Errorf("created by this run: %s; but %s", e.Object, kept)
+		}
+	}
 	if out.Err != nil || r.Meddles != "" {
 		return
 	}
