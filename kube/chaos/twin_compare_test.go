@@ -26,7 +26,7 @@ func (l *twinRelease) compare(over bool) (wrong []string) {
 
 // objectDifferences returns the differences between objects. lockstep deletes objects of a failed revision, or of one
 // before it, that the target does not have (R32a). Helm compares only with the last revision and keeps them, so
-// objectDifferences deletes them in Helm's namespace, and in lockstep's those that only lockstep keeps (leftBehind).
+// objectDifferences deletes them in Helm's namespace, and in lockstep's those that only lockstep keeps (leftBehind, taken).
 func (l *twinRelease) objectDifferences(ours, helms releaseState, over bool) (wrong []string) {
 	for _, id := range slices.Sorted(maps.Keys(helms.objects)) {
 		if o, ok := ours.objects[id]; ok {
@@ -44,7 +44,7 @@ func (l *twinRelease) objectDifferences(ours, helms releaseState, over bool) (wr
 		if _, ok := helms.objects[id]; ok {
 			continue
 		}
-		if over && ours.leftBehind(id) {
+		if over && (ours.leftBehind(id) || l.taken[id]) {
 			l.logf("delete %s, which Helm deletes (R31a)", id)
 			l.delete(ours.objects[id])
 			continue

@@ -161,6 +161,11 @@ func brief(v any) string {
 	return fmt.Sprintf("%.300s", text)
 }
 
+// deployed reports whether a revision is deployed.
+func (s releaseState) deployed() bool {
+	return slices.ContainsFunc(s.records, func(r releaseRecord) bool { return r.Info.Status == "deployed" })
+}
+
 // hasObject reports whether the manifest of a revision has an object.
 func (r releaseRecord) hasObject(id string) bool { return r.object(id) != "" }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -47,13 +48,15 @@ type twinRelease struct {
 	invalid  map[int]bool
 	diverged bool     // a step failed partway, so the objects of the two may differ
 	log      []string // for the report
+	// taken are the objects of others that lockstep took over with --take-ownership, and Helm without.
+	taken map[string]bool
 }
 
 // settleTimeout is how long deletions and controllers may take.
 const settleTimeout = 40 * time.Second
 
 func newTwinRelease(t *testing.T, helm string, seed int) *twinRelease {
-	l := &twinRelease{generator: generator{rand.New(rand.NewPCG(uint64(seed), 20))}, helm: helm, invalid: map[int]bool{}}
+	l := &twinRelease{generator: generator{rand.New(rand.NewPCG(uint64(seed), 20))}, helm: helm, invalid: map[int]bool{}, taken: map[string]bool{}}
 	l.versions = []twinChart{l.generator.chart()}
 	for _, namespace := range []*string{&l.ours, &l.helms} {
 		*namespace = fmt.Sprintf("twin-%d", harnessCount.Add(1))
@@ -136,6 +139,10 @@ func (l *twinRelease) step(verb string, to int) error {
 		if ours, err = l.checkRefusal(ours, helms, before, ourArgs); err != nil || ours == nil {
 			return err
 		}
+		maps.DeleteFunc(planned, func(id, _ string) bool { // planned without --take-ownership
+			_, id, _ = strings.Cut(id, " ")
+			return l.taken[id]
+		})
 	}
 	output := errorOutput(ours) + "\n" + helms.outputTail()
 	if (ours.exitCode == 0) != (helms.exitCode == 0) || chart.invalid && ours.exitCode == 0 {
@@ -159,7 +166,8 @@ func (l *twinRelease) step(verb string, to int) error {
 }
 
 // checkRefusal checks that an operation that lockstep refused in advance wrote nothing, and that it fails indeed: it runs
-// the operation without the checks, as Helm does. If Helm refused it in advance too, checkRefusal returns nil.
+// the operation without the checks, as Helm does. If Helm refused it in advance too, checkRefusal returns nil. Objects that
+// only failed revisions have, and that somebody else has created again, are Helm's; lockstep takes them over if told to (R31a).
 func (l *twinRelease) checkRefusal(refused, helms *process, before releaseState, args []string) (*process, error) {
 	l.logf("refused: %s", strings.TrimSpace(refused.err.String()))
 	after := l.state(l.ours)
@@ -181,7 +189,16 @@ func (l *twinRelease) checkRefusal(refused, helms *process, before releaseState,
 		}
 		return nil, nil
 	}
-	p := l.run(lockstepProgram, l.ours, append(args, "--skip-preflight")...)
+	args = append(args, "--skip-preflight")
+	if !before.deployed() && strings.Contains(refused.err.String(), "is not managed by Helm") {
+		args = append(args, "--take-ownership")
+		for id, o := range before.objects {
+			if o.GetAnnotations()["meta.helm.sh/release-name"] == "" {
+				l.taken[id] = true
+			}
+		}
+	}
+	p := l.run(lockstepProgram, l.ours, args...)
 	if err := p.wait(2 * time.Minute * slowdown); err != nil {
 		return nil, fmt.Errorf("  %w\n%s", err, p.outputTail())
 	}
@@ -203,7 +220,7 @@ func (l *twinRelease) command(verb string, to int, before releaseState) (args []
 		l.harness.check(chart.write(helmDir(dir), l.helms))
 		args = append(args, dir, "--install")
 	}
-	deployed := slices.ContainsFunc(before.records, func(r releaseRecord) bool { return r.Info.Status == "deployed" })
+	deployed := before.deployed()
 	method := pick(l.generator, "auto", "auto", "true", "false")
 	if len(before.records) > 0 && !deployed || l.diverged { // lockstep continues the install (R50), Helm upgrades, so auto differs, and what client-side apply removes
 		method = "true"
@@ -337,7 +354,7 @@ func (l *twinRelease) uninstall() error {
 		ours, helms := l.state(l.ours), l.state(l.helms)
 		ours.records, wrong = last.records, nil
 		for id := range ours.objects {
-			if _, ok := helms.objects[id]; !ok && !ours.leftBehind(id) {
+			if _, ok := helms.objects[id]; !ok && !ours.leftBehind(id) && !l.taken[id] {
 				wrong = append(wrong, id+" was not deleted")
 			}
 		}

@@ -319,3 +319,31 @@ func TestAdoptedHookIsKept(t *testing.T) {
 		}
 	}
 }
+
+// TestMadeAgainAfterAFailedInstall: somebody makes an object again that only a failed install has. The next one is refused, and takes
+// it over with --take-ownership; an uninstall before that keeps it (R31a).
+func TestMadeAgainAfterAFailedInstall(t *testing.T) {
+	t.Parallel()
+	for _, take := range []bool{true, false} {
+		r := rig.NewNamed(t, fmt.Sprint("made-again-", take))
+		r.TakesOver = []string{"configmaps/shared"}
+		mine := rig.ConfigMap("shared", rig.Group("shared"), "v: mine")
+		op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, mine, rig.Deployment("bad", rig.Group("late", "shared"), "1h")), func(i *kube.Deploy) { i.ReadinessTimeout = time.Second }))
+		r.MustFail(op, err, "Deployment/bad")
+		replaceShared(r, nil, map[string]string{"theirs": "1"})
+		upgrade := func(take bool) (*kube.Operation, error) {
+			return r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, mine), func(u *kube.Deploy) { u.Install, u.TakeOwnership = true, take }))
+		}
+		start := time.Now()
+		_, err = upgrade(false)
+		r.MustRefuse(start, err, "ConfigMap/shared already exists", "is not managed by Helm: delete it, or take it over with --take-ownership")
+		if take {
+			r.MustRun(upgrade(true))
+		} else {
+			r.MustRun(r.Uninstall())
+		}
+		if now := shared(r); now == nil || (now.Data["v"] == "mine") != take {
+			t.Errorf("take %t: the object is %v", take, now)
+		}
+	}
+}
