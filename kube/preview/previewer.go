@@ -125,10 +125,11 @@ func (s *objects) previewCreationNow(c *change, i *resource.Info) error {
 	case preflight.IsNoDryRun(err):
 		c.Message = webhookNoDryRun
 	case apierrors.IsNotFound(err):
-		c.Action, c.Message = inspect.Later, diagnose.Explain(err).Error()
-		if d := answer.Status().Details; d != nil && d.Kind == "namespaces" {
+		if d := answer.Status().Details; d != nil && d.Kind == "namespaces" { // nothing is in it
 			c.Message = "namespace " + d.Name + " does not exist yet"
+			break
 		}
+		c.Action, c.Message = inspect.Later, diagnose.Explain(err).Error()
 	case isMalformed(err) && !s.definesKind(c.Object):
 		return c.refuse(err)
 	default:

@@ -102,7 +102,7 @@ func (v view) begin(t testing.TB, w, h int, l theme.Options) *rig {
 }
 
 // whole are the screens that are compared at every size and in every colour.
-var whole = []string{"running", "breakpoint", "held", "diff", "logs", "report"}
+var whole = []string{"running", "breakpoint", "held", "diff", "logs", "report", "help"}
 
 // TestGolden compares all screens with golden files: without colour in a small and a large terminal,
 // some at all sizes and in dark and light. Dark and light must have the same text.

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"slices"
 	"strings"
 
 	"lockstep/theme"
@@ -11,11 +12,14 @@ import (
 // The widths of the first two columns: the keys and what they do, in short.
 const keyWidth, nameWidth = 14, 20
 
+// everywhere are keys that do the same in all modes; the help names them once.
+var everywhere = []string{"up one line", "down one line", "page up", "page down", "abort (asks first)"}
+
 // helpLines returns the key table and the legend.
 func (m *model) helpLines(width int) []canvas.Line {
 	var out []canvas.Line
 	part := ""
-	replaced := map[string]bool{}
+	replaced, shown := map[string]bool{}, map[string]bool{}
 	if m.replay != nil {
 		for _, b := range m.replay.Keys() {
 			replaced[b.Name()] = true
@@ -25,6 +29,10 @@ func (m *model) helpLines(width int) []canvas.Line {
 		if replaced[k.Keys] && k.Part != replay.Part && k.Part != partInspector {
 			continue // the replay gives the key another meaning
 		}
+		if shown[k.About] && slices.Contains(everywhere, k.About) {
+			continue
+		}
+		shown[k.About] = true
 		if k.Part != part {
 			if part != "" {
 				out = append(out, nil)

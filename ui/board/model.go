@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/theme"
 	"lockstep/ui/board/breakpoints"
 	"lockstep/ui/board/columns"
@@ -72,7 +73,11 @@ func newModel(ctx context.Context, o Options) *model {
 		Leave: screen.Leave{ComeBack: o.ComeBack, Within: o.Unattended, Do: o.leave}})
 	m.Screen = s
 	m.board = columns.New(s, m.layOut)
-	m.insp = inspector.New(ctx, s, o.Inspector, m.board.Show)
+	var release func(scope string) inspect.ChangeSource
+	if o.Release != nil {
+		release = func(scope string) inspect.ChangeSource { changes, _ := o.Release(scope); return changes }
+	}
+	m.insp = inspector.New(ctx, s, o.Inspector, release, m.board.Show)
 	m.insp.Kubectl = o.Kubectl
 	m.header = &header.Header{Screen: s, Title: o.Title, Context: o.Context}
 	m.modes = modes{
@@ -84,6 +89,7 @@ func newModel(ctx context.Context, o Options) *model {
 		jump:   jump.New(s, m.board),
 		help:   page.New(s, "keys", m.helpLines), warnings: page.New(s, "warnings", m.warningLines), report: page.New(s, "report", m.reportLines),
 	}
+	m.help.Columns = true
 	if o.record != nil {
 		m.replay = replay.New(ctx, s, o.record, m.refresh)
 	}

@@ -97,7 +97,11 @@ func (m *model) drawPane() {
 	case m.Group() == nil:
 		m.paneText("", nil, "")
 	default:
-		m.paneText(m.insp.Title(), m.paneLines(area.H-1, area.W-3), "")
+		more := ""
+		if m.insp.ShowsDiff() {
+			more = " press d for all"
+		}
+		m.paneText(m.insp.Title(), m.paneLines(area.H-1, area.W-3), more)
 	}
 }
 
@@ -131,6 +135,10 @@ func (m *model) paneLines(room, w int) []canvas.Line {
 		return slices.Insert(lines, 1, m.insp.Diff(w)...)
 	case m.insp.ShowsDiff():
 		return slices.Concat(lines, []canvas.Line{nil}, m.insp.Diff(w))
+	case m.openRelease != nil:
+		if groups := about.Groups(); len(lines)+2 < room {
+			return append(lines, groups[:min(len(groups), room-len(lines))]...)
+		}
 	case len(about.Node.Objects) > 1:
 		if objects := about.Objects(); len(lines)+len(objects) <= room {
 			return append(lines, objects...)

@@ -9,7 +9,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
-	"lockstep/engine/inspect"
 	"lockstep/theme"
 	"lockstep/ui/board/keys"
 )
@@ -34,23 +33,14 @@ type releaseMsg struct {
 }
 
 func newStack(ctx context.Context, o Options) *stack {
-	changes := &releaseChanges{Cluster: o.Inspector, release: o.Release, items: map[string][]inspect.Item{}}
-	all := o
-	if o.Inspector != nil && o.Release != nil {
-		all.Inspector = changes
-	}
-	s := &stack{model: newModel(ctx, all), ctx: ctx, opts: o, boards: map[string]*model{}, pending: map[string][]event.Event{}}
+	s := &stack{model: newModel(ctx, o), ctx: ctx, opts: o, boards: map[string]*model{}, pending: map[string][]event.Event{}}
 	s.openRelease = s.show
 	s.Scoped = func(e event.Event) {
 		scope := e.Scope
-		if e.Kind == event.KindPlan && len(e.Phases) > 0 && !event.IsRollback(e.Phases[0].Name) {
-			changes.announce(scope, e.Phases)
-		}
 		e.Scope = ""
 		s.pending[scope] = append(s.pending[scope], e)
 	}
 	s.Rewound = func() {
-		changes.reset()
 		clear(s.pending)
 		for _, m := range s.boards {
 			m.Rewind()
@@ -64,7 +54,7 @@ func (s *stack) boardOf(scope string) *model {
 	m := s.boards[scope]
 	if m == nil {
 		o := s.opts
-		o.Source, o.record, o.Editor, o.Restart, o.WatchAfter, o.Next, o.First, o.Title = nil, nil, nil, nil, nil, nil, false, scope
+		o.Release, o.Source, o.record, o.Editor, o.Restart, o.WatchAfter, o.Next, o.First, o.Title = nil, nil, nil, nil, nil, nil, nil, false, scope
 		if s.opts.Release != nil {
 			o.Inspector, o.Kubectl = s.opts.Release(scope)
 		}

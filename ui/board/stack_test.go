@@ -62,12 +62,13 @@ func TestStackGolden(t *testing.T) {
 	}
 }
 
-// TestPlanOfRelease: the card of a release says what will happen to it and shows its groups; while the stack waits for the
-// user, the pane shows the changes to all its objects, and d shows all of them (S6).
+// TestPlanOfRelease: the card of a release says what will happen to it and shows its groups. The pane lists these; of a release that
+// the user selects, it shows the changes to all its objects, and d shows all of them. They stay once they are applied (S6).
 func TestPlanOfRelease(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		changes := &answerer{changes: map[string]inspect.Change{
 			"ConfigMap/shop": {Action: inspect.Unchanged},
+			"Deployment/api": {Action: inspect.Create},
 			"Deployment/web": {Action: inspect.Modify, Fields: []inspect.Field{{In: "spec.template.spec.containers[web]", Lines: []string{"-image: web:1", "+image: web:2"}}}},
 		}}
 		events := recorded(t, "sandbox-stack", 75)
@@ -86,16 +87,28 @@ func TestPlanOfRelease(t *testing.T) {
 		s.Update(tea.WindowSizeMsg{Width: 160, Height: 45})
 		s.Update(batchMsg{events: events, more: true})
 		feed, expect := stackScreen(t, s)
-		expect("│ upgrade 1.2.0 → 1.3.0", "│ install 0.1.0", "○○○ 3 objects", "✓✓✓ 3 of 3 objects ready")
-		feed(event.Event{Kind: event.KindRun, Status: event.Paused, Message: "breakpoint shop/shop"})
-		_, cmd := s.Update(keyPress("end"))
-		for _, msg := range answers(cmd) {
-			s.Update(msg)
+		expect("│ upgrade 1.2.0 → 1.3.0", "│ install 0.1.0", "○○○ 3 objects", "✓✓✓ 3 of 3 objects ready", "◐ database:store   in progress  ConfigMap/database, Deployment/database")
+		web := plan.Object{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}
+		answered := func(msg tea.Msg) {
+			_, cmd := s.Update(msg)
+			for _, msg := range answers(cmd) {
+				s.Update(msg)
+			}
 		}
-		plan := []string{"Release/shop  1 to change, 1 unchanged, 1 unknown", "Deployment/web will change", "+ image: web:2"}
-		expect(plan...)
+		answered(keyPress("end")) // the user asks for the plan of a release while others run
+		planned := []string{"3 objects: 1 to create, 1 to change, 1 unchanged", "Deployment/web  1 field", "+ image: web:2"}
+		expect(planned...)
 		s.Update(keyPress("d"))
-		expect(append(plan, " diff ")...)
+		expect(append(planned, " diff ")...)
+		answered(keyPress("esc"))
+		feed(event.Event{Kind: event.KindGroup, Scope: "shop/shop", Phase: "apply", Group: "shop:web", Status: event.Running})
+		for _, status := range []event.Status{event.Applying, event.Ready} {
+			feed(event.Event{Kind: event.KindObject, Scope: "shop/shop", Phase: "apply", Group: "shop:web", Object: &web, Status: status, Change: event.Configured})
+		}
+		expect("3 objects: 1 changed, 1 to create, 1 unchanged", "Deployment/web  changed", "+ image: web:2")
+		if n := changes.asked.Load(); n != 3 {
+			t.Errorf("%d objects of the release were compared, want each once", n)
+		}
 	})
 }
 

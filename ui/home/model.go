@@ -66,6 +66,7 @@ func newModel(ctx context.Context, o Options) *model {
 			Status: m.suggested, OnAccept: keys.Run(m.openNamespace), Other: []keys.Binding{{Keys: "tab", About: "complete", Do: keys.Run(m.complete)}}}),
 		help: page.New(m.Screen, "keys", m.helpLines),
 	}
+	m.help.Columns = true
 	m.SetTheme(o.Theme)
 	m.follow()
 	return m

@@ -71,7 +71,7 @@ type Health struct {
 type LiveRun struct {
 	Key                    // of its release, or of its stack
 	Operation string       // "upgrade"
-	Status    event.Status // Running, Degraded, Paused, Held or Waiting; Running if only its lock is known
+	Status    event.Status // Running, Degraded, Paused, Held or Waiting; if only its lock is known, Running, or Aborted if its process has ended
 	Why       string       // why it is paused or held, or how far it is, and what waiting will not make ready
 	By        string       // who started it
 	Since     time.Time

@@ -82,13 +82,19 @@ type PlanLine struct {
 
 func (p Plan) text(to Stream) string {
 	var b strings.Builder
-	for _, l := range p.Lines() {
+	lines := append(p.Lines(), PlanLine{}, PlanLine{Text: p.Summary()})
+	if p.Saved != nil {
+		for _, l := range p.Saved.Lines() {
+			lines = append(lines, PlanLine{Role: theme.Quiet, Text: l})
+		}
+	}
+	for _, l := range lines {
 		b.WriteString(strings.Repeat(" ", l.Indent) + to.Style.render(l.Role, l.Text) + to.Style.render(l.DetailRole, l.Detail) + "\n")
 	}
 	return b.String()
 }
 
-// Lines returns the plan without its warnings: the phases, groups and changes, and at the end the summary.
+// Lines returns the phases, groups and changes of the plan.
 func (p Plan) Lines() (lines []PlanLine) {
 	head := p.Operation.Name + " " + p.Operation.Release
 	if p.Operation.ToRevision > 0 {
@@ -124,12 +130,6 @@ func (p Plan) Lines() (lines []PlanLine) {
 		last := n == len(p.Changes)-1 || p.Changes[n+1].Group != c.Group || p.Changes[n+1].Phase != c.Phase
 		if last && g != nil && g.NoReturn != "" {
 			lines = append(lines, PlanLine{}, PlanLine{Role: theme.Stopped, Text: "== " + phrase.NoReturnAfter(g.ID, g.NoReturn) + " =="})
-		}
-	}
-	lines = append(lines, PlanLine{}, PlanLine{Text: p.Summary()})
-	if p.Saved != nil {
-		for _, l := range p.Saved.Lines() {
-			lines = append(lines, PlanLine{Role: theme.Quiet, Text: l})
 		}
 	}
 	return lines

@@ -132,7 +132,7 @@ func TestDiffAtABreakpoint(t *testing.T) {
 		"ConfigMap/goes":                      {inspect.Delete, "", ""},
 		"Job/fixed":                           {inspect.Refuse, "", "immutable"},
 		"Job/hook":                            {inspect.Hook, "", "any previous Job is deleted first"},
-		"ConfigMap/elsewhere":                 {inspect.Later, "", "namespace " + r.Namespace + "-later does not exist yet"},
+		"ConfigMap/elsewhere":                 {inspect.Create, "", "namespace " + r.Namespace + "-later does not exist yet"},
 		k.Kind + "/late":                      {inspect.Later, "", "has no kind"},
 		"Namespace/" + r.Namespace + "-later": {inspect.Create, "", ""},
 	} {

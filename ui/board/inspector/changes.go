@@ -17,21 +17,24 @@ import (
 // changes caches the changes to objects and queries missing ones. An answer is valid until its
 // object changes, or a rollback starts or ends.
 type changes struct {
-	ctx   context.Context
-	ask   func(context.Context, inspect.Item) (inspect.Change, error) // nil: not connected
-	known map[inspect.Item]answer
+	ctx context.Context
+	// source returns the changes of the operation, or of a release of the stack by its Event.Scope. Nil: not connected.
+	source func(scope string) inspect.ChangeSource
+	known  map[place]answer
 	// planned are the last changes before the run applied the objects.
-	planned map[inspect.Item]inspect.Change
+	planned map[place]inspect.Change
 	busy    bool
 }
 
-// newChanges returns an empty cache. Its queries end with ctx; cluster may be nil.
-func newChanges(ctx context.Context, cluster inspect.Cluster) *changes {
-	c := &changes{ctx: ctx, known: map[inspect.Item]answer{}, planned: map[inspect.Item]inspect.Change{}}
-	if cluster != nil {
-		c.ask = cluster.Change
-	}
-	return c
+// place is an object with its place in the plan of an operation, or of a release of a stack.
+type place struct {
+	scope string
+	inspect.Item
+}
+
+// newChanges returns an empty cache. Its queries end with ctx; source may be nil.
+func newChanges(ctx context.Context, source func(scope string) inspect.ChangeSource) *changes {
+	return &changes{ctx: ctx, source: source, known: map[place]answer{}, planned: map[place]inspect.Change{}}
 }
 
 type answer struct {
@@ -65,7 +68,7 @@ func (a answer) isValid(current basis) bool {
 // comparison is an object of the diff with the answer about it, if known.
 type comparison struct {
 	answer
-	item    inspect.Item
+	item    place
 	object  *event.ObjectState
 	current basis
 	known   bool // the answer is still valid
@@ -77,27 +80,65 @@ const maxCompared = 200
 // comparisons returns the objects of a subject with their cached answers.
 func (c *changes) comparisons(s Subject) (out []comparison) {
 	n := s.Node
-	if n == nil {
+	switch {
+	case n == nil:
 		return nil
+	case s.IsRelease():
+		return c.ofRelease(s)
 	}
-	finished := 0
-	for _, other := range s.Graph.Nodes {
-		if other.Status.Over() {
-			finished++
-		}
-	}
+	finished := s.finished()
 	objects, rollingBack := n.Objects[:min(len(n.Objects), maxCompared)], s.RollingBack()
 	if s.Object != nil {
 		objects = []*event.ObjectState{s.Object}
 	}
 	for _, o := range objects {
-		x := comparison{item: s.item(o), object: o, current: basis{o.Status, o.Since, n.Started, rollingBack, finished}}
+		x := comparison{item: place{"", s.item(o)}, object: o, current: basis{o.Status, o.Since, n.Started, rollingBack, finished}}
 		x.answer, x.known = c.known[x.item]
 		x.known = x.known && x.isValid(x.current)
 		if x.known && x.change.Action == inspect.Unchanged {
 			x.change.Fields = c.made(x)
 		}
 		out = append(out, x)
+	}
+	return out
+}
+
+// finished counts the finished groups.
+func (s Subject) finished() (n int) {
+	for _, other := range s.Graph.Nodes {
+		if other.Status.Over() {
+			n++
+		}
+	}
+	return n
+}
+
+// ofRelease returns the objects of a stack's release. The answer about an object stays once it is applied, since it says what changed: the release is
+// compared only once.
+func (c *changes) ofRelease(s Subject) (out []comparison) {
+	groups, finished := s.ReleaseGroups(s.Node), s.finished()
+	for _, g := range groups {
+		if g.Status.Over() {
+			finished++
+		}
+	}
+	for _, g := range groups {
+		kind := s.State.Scopes[s.Node.ID].PhaseKind(g.Phase)
+		for _, o := range g.Objects {
+			if len(out) == maxCompared {
+				return out
+			}
+			x := comparison{item: place{s.Node.ID, inspect.Item{Unit: g.Unit(), Kind: kind, Object: o.Object}}, object: o, current: basis{status: o.Status, finished: finished}}
+			x.answer, x.known = c.known[x.item]
+			x.known = x.known && (x.isValid(x.current) || !x.provisional())
+			switch {
+			case x.basis.status == event.Waiting && applied(o) && x.change.Action != inspect.Hook:
+				x.change.Recorded = true
+			case x.change.Action == inspect.Unchanged:
+				x.change.Fields = c.made(x)
+			}
+			out = append(out, x)
+		}
 	}
 	return out
 }
@@ -134,7 +175,7 @@ const parallelQueries = 8
 // query starts queries for missing answers about a subject, up to parallelQueries at a time. It is
 // called on every update.
 func (c *changes) query(s Subject) tea.Cmd {
-	if c.busy || c.ask == nil {
+	if c.busy || c.source == nil {
 		return nil
 	}
 	var m changesMsg
@@ -148,12 +189,13 @@ func (c *changes) query(s Subject) tea.Cmd {
 		return nil
 	}
 	c.busy = true
+	source := c.source(m[0].item.scope)
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(c.ctx, queryTimeout)
 		defer cancel()
 		var queries sync.WaitGroup
 		for n := range m {
-			queries.Go(func() { m[n].set(c.ask(ctx, m[n].item)) })
+			queries.Go(func() { m[n].set(source.Change(ctx, m[n].item.Item)) })
 		}
 		queries.Wait()
 		return m

@@ -20,16 +20,25 @@ const maxDiffLines, unlimited = 40, 1 << 20
 
 // lines returns the diff of the selected object, or of all objects of the group.
 func (c *changes) lines(s Subject, width int) (out []canvas.Line) {
-	if c.ask == nil {
+	if c.source == nil {
 		return []canvas.Line{canvas.Plain(theme.Quiet, notConnected)}
 	}
-	all, names := c.comparisons(s), 0
+	all, names, objects := c.comparisons(s), 0, len(s.Node.Objects)
+	if s.IsRelease() {
+		_, objects = s.ReleaseObjects(s.Node)
+	}
+	if len(all) == 0 {
+		return []canvas.Line{canvas.Plain(theme.Quiet, "nothing to do")}
+	}
 	if why := common(all, func(a answer) string { return a.unavailable }); why != "" {
 		return canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, why)}, width)
 	}
 	room := unlimited
-	if s.Object == nil && len(s.Node.Objects) > 1 {
-		out, room = append(out, diffHead(all, len(s.Node.Objects))), maxDiffLines
+	switch {
+	case s.IsRelease():
+		out = append(out, diffHead(all, objects))
+	case s.Object == nil && objects > 1:
+		out, room = append(out, diffHead(all, objects)), maxDiffLines
 	}
 	shared := ""
 	if len(all) > 1 {
@@ -48,7 +57,7 @@ func (c *changes) lines(s Subject, width int) (out []canvas.Line) {
 		}
 		out = append(out, changeLines(x, s.Graph.Object(x.item.Object), names, room, width, s.Theme.Lines.Ellipsis)...)
 	}
-	if more := len(s.Node.Objects) - maxCompared; s.Object == nil && more > 0 {
+	if more := objects - maxCompared; (s.Object == nil || s.IsRelease()) && more > 0 {
 		out = append(out, canvas.Plain(theme.Quiet, fmt.Sprintf("  and %d more; select one for details", more)))
 	}
 	return out
@@ -68,13 +77,17 @@ func common(all []comparison, textOf func(answer) string) string {
 
 // diffHead counts the changes to the objects of a group.
 func diffHead(all []comparison, objects int) canvas.Line {
-	count, missing, unavailable := map[inspect.Action]int{}, objects, 0
+	count, did, missing, unavailable := map[inspect.Action]int{}, map[event.Change]int{}, objects, 0
 	for _, x := range all {
 		switch {
 		case !x.known:
 			continue
 		case x.unavailable != "":
 			unavailable++
+		case x.change.Action == inspect.Hook && applied(x.object):
+			did[event.Ran]++
+		case x.change.Recorded && x.object.NetChange() != "":
+			did[x.object.NetChange()]++
 		default:
 			count[x.change.Action]++
 		}
@@ -86,10 +99,13 @@ func diffHead(all []comparison, objects int) canvas.Line {
 			parts = append(parts, fmt.Sprintf("%d %s", n, word))
 		}
 	}
+	for _, change := range []event.Change{event.Created, event.Configured, event.Replaced, event.Deleted, event.Ran} {
+		add(did[change], change.Word())
+	}
 	add(count[inspect.Create], "to create")
 	add(count[inspect.Modify], "to change")
 	add(count[inspect.Replace], "to replace")
-	add(count[inspect.Unchanged], "unchanged")
+	add(count[inspect.Unchanged]+did[event.Unchanged], "unchanged")
 	add(count[inspect.Delete], "to delete")
 	add(count[inspect.Drifted], "not as recorded")
 	add(count[inspect.Absent], "already gone")

@@ -75,9 +75,19 @@ type scrollState struct {
 	End       bool // follows the end of the text
 }
 
-// New returns a closed inspector; cluster may be nil. Its queries end with ctx.
-func New(ctx context.Context, s *screen.Screen, cluster inspect.Cluster, show func()) *Inspector {
-	return &Inspector{Screen: s, ctx: ctx, cluster: cluster, changes: newChanges(ctx, cluster), show: show}
+// New returns a closed inspector; cluster may be nil. Its queries end with ctx. release returns the changes of a release of a stack by
+// its Event.Scope; nil for an operation on one release.
+func New(ctx context.Context, s *screen.Screen, cluster inspect.Cluster, release func(scope string) inspect.ChangeSource, show func()) *Inspector {
+	i := &Inspector{Screen: s, ctx: ctx, cluster: cluster, show: show}
+	source := release
+	if release == nil {
+		source = func(string) inspect.ChangeSource { return cluster }
+	}
+	if cluster == nil {
+		source = nil
+	}
+	i.changes = newChanges(ctx, source)
+	return i
 }
 
 // Subject returns the selection.
@@ -141,14 +151,21 @@ func (i *Inspector) Connected() bool { return i.cluster != nil }
 // cluster.
 func (i *Inspector) CanPreview() bool {
 	n := i.Group()
-	return n != nil && i.cluster != nil && (n.Status == event.Waiting || n.Status == event.AtBreakpoint)
+	return n != nil && n.Step == nil && i.cluster != nil && (n.Status == event.Waiting || n.Status == event.AtBreakpoint)
 }
 
-// ShowsDiff reports whether the pane shows the diff of the selection: only while the run waits for
-// the user.
+// ShowsDiff reports whether the pane shows the diff of the selection: only while the run waits for the user, or if the user has
+// selected a release.
 func (i *Inspector) ShowsDiff() bool {
 	run, _ := i.RunStatus()
-	return (run == event.Paused || run == event.Held || i.PlanOnly()) && !i.Shown && i.CanPreview()
+	switch waits := run == event.Paused || run == event.Held || i.PlanOnly(); {
+	case i.Shown:
+		return false
+	case i.IsRelease():
+		return (waits || !i.Follow) && i.cluster != nil && len(i.Subject().groups()) > 0
+	default:
+		return waits && i.CanPreview()
+	}
 }
 
 // Wraps reports whether the lines of the open tab can be wrapped or truncated.

@@ -47,6 +47,36 @@ func (s Subject) Why(room, w int) []canvas.Line {
 	return slices.Concat(head, lines[:min(len(lines), max(room-len(head)-len(tail), 0))], tail)
 }
 
+// groups returns the groups of a release of a stack, nil for another group.
+func (s Subject) groups() []*event.GroupState {
+	if s.Node == nil || !s.IsRelease() {
+		return nil
+	}
+	return s.ReleaseGroups(s.Node)
+}
+
+// Groups says what a stack does to a release, and lists its groups with their objects, below an empty line; nil for another group.
+func (s Subject) Groups() []canvas.Line {
+	groups, names := s.groups(), 0
+	if len(groups) == 0 {
+		return nil
+	}
+	for _, g := range groups {
+		names = max(names, canvas.Width(g.ID))
+	}
+	_, total := s.ReleaseObjects(s.Node)
+	lines := []canvas.Line{nil, {{Role: theme.Strong, Text: s.Planned(s.Node)}, {Role: theme.Text, Text: ": " + text.Count(len(groups), "group") + ", " + text.Count(total, "object")}}}
+	for _, g := range groups {
+		mark, objects := s.Theme.Mark(string(g.Shown())), make([]string, len(g.Objects))
+		for i, o := range g.Objects {
+			objects[i] = s.Graph.Object(o.Object)
+		}
+		lines = append(lines, canvas.Line{{Role: mark.Role, Text: mark.Glyph + " "}, {Role: theme.Text, Text: canvas.Pad(g.ID, names)},
+			{Role: mark.Role, Text: "  " + canvas.Pad(mark.Word, len("in progress"))}, {Role: theme.Quiet, Text: "  " + strings.Join(objects, ", ")}})
+	}
+	return lines
+}
+
 // releaseLines list the objects that a running release of a stack waits for. The cause of a degraded one is the release's.
 func (s Subject) releaseLines() (lines []canvas.Line) {
 	release := s.State.Scopes[s.Node.ID]

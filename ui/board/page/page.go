@@ -4,6 +4,8 @@ package page
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -70,8 +72,10 @@ func (t *Text) DrawText(title string, w int, lines []canvas.Line, role theme.Rol
 
 type Page struct {
 	Text
-	title string
-	lines func(width int) []canvas.Line
+	// Columns means that the parts of the text, which empty lines separate, may stand side by side.
+	Columns bool
+	title   string
+	lines   func(width int) []canvas.Line
 }
 
 // New returns a closed page; lines returns its text for a width.
@@ -98,5 +102,67 @@ func (p *Page) Draw() {
 		return
 	}
 	w := min(p.W-4, 92)
-	p.DrawText(p.title+" "+p.Theme.Lines.Dot+" esc close", w, p.lines(w-4), theme.Accent)
+	lines := p.lines(w - 4)
+	for n := 2; p.Columns && len(lines) > p.room(); n++ {
+		each := (p.W - 8 - (n-1)*columnGap) / n
+		if each < minColumn {
+			break
+		}
+		w, lines = p.W-4, sideBySide(p.lines(each), n, each)
+	}
+	p.DrawText(p.title+" "+p.Theme.Lines.Dot+" esc close", w, lines, theme.Accent)
+}
+
+// The width of a column of a page, and what is between two.
+const minColumn, columnGap = 60, 3
+
+// sideBySide puts the parts of a text, which empty lines separate, into n columns that are as low as possible.
+func sideBySide(lines []canvas.Line, n, width int) []canvas.Line {
+	var parts [][]canvas.Line
+	for from, i := 0, 0; i <= len(lines); i++ {
+		if i == len(lines) || lines[i] == nil {
+			parts, from = append(parts, lines[from:i]), i+1
+		}
+	}
+	var columns [][]canvas.Line
+	for rows := len(lines) / n; rows <= len(lines); rows++ {
+		if columns = fill(parts, rows); len(columns) <= n {
+			break
+		}
+	}
+	out := make([]canvas.Line, 0, len(lines))
+	for row, more := 0, true; more; row++ {
+		more = false
+		var line canvas.Line
+		for at, column := range columns {
+			if row >= len(column) {
+				continue
+			}
+			more = true
+			if before := at*(width+columnGap) - canvas.Width(line.Text()); before > 0 {
+				line = append(line, canvas.Piece{Text: strings.Repeat(" ", before)})
+			}
+			line = append(line, column[row]...)
+		}
+		if more {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// fill puts parts into columns of at most some rows; only a part that is higher by itself makes its column higher.
+func fill(parts [][]canvas.Line, rows int) (columns [][]canvas.Line) {
+	var column []canvas.Line
+	for _, p := range parts {
+		switch {
+		case column == nil:
+			column = slices.Clone(p)
+		case len(column)+1+len(p) > rows:
+			columns, column = append(columns, column), slices.Clone(p)
+		default:
+			column = slices.Concat(column, []canvas.Line{nil}, p)
+		}
+	}
+	return append(columns, column)
 }

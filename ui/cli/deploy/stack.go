@@ -398,7 +398,7 @@ func (a *app) runStackOperation(cmd *cobra.Command, r runOptions, stack *kube.St
 		runOptions: r, op: stack, info: stack.Info(), clients: known, changes: screen.StackChanges(known), hide: stack.Mask().Text,
 		abortOutcome: "running releases will be marked failed",
 		next:         func(s *event.State) []string { return suggester{a, cmd, stack.Mask()}.afterStack(s, r.sandbox) },
-		board:        board.Options{Inspector: noChanges("not compared yet; enter opens the release"), Release: release},
+		board:        board.Options{Inspector: noChanges("hooks of a helmfile have no objects"), Release: release},
 		afterScreen:  func() {},
 	})
 }

@@ -3,11 +3,13 @@ package home
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -253,10 +255,25 @@ func lockedRow(lock kube.LiveLock) home.LiveRun {
 	if row.Elsewhere != "" {
 		row.Why = "not controlled from here: " + row.Elsewhere
 	}
-	if !lock.Renewed {
+	switch {
+	case lock.Renewed:
+	case here && !inCluster && hasEnded(h.Process):
+		row.Status, row.Elsewhere = event.Aborted, fmt.Sprintf("process %d has ended without releasing its lock", h.Process)
+		row.Why = row.Elsewhere
+	default:
 		row.Why = "checking whether it is still running"
 	}
 	return row
+}
+
+// hasEnded reports whether a process of this machine certainly does not run any more.
+func hasEnded(pid int) bool {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return true
+	}
+	defer p.Release()
+	return errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
 // elsewhere is 1 for a run in another namespace than the one that is shown.

@@ -2,6 +2,7 @@ package home
 
 import (
 	"os"
+	"os/exec"
 	"os/user"
 	"strings"
 	"testing"
@@ -132,6 +133,21 @@ func TestLockedRuns(t *testing.T) {
 	}
 	if row := lockedRow(kube.LiveLock{Lock: lock("api", nil).Lock}); row.Why != "checking whether it is still running" {
 		t.Errorf("a lock that was not renewed yet: %s", row.Why)
+	}
+	killed := exec.Command("true")
+	if err := killed.Run(); err != nil {
+		t.Fatal(err)
+	}
+	mine := lock("api", func(l *kube.LiveLock) {
+		l.Holder.User, l.Holder.Host, l.Holder.Process = me(), host, killed.Process.Pid
+	})
+	mine.Renewed = false
+	if row := lockedRow(mine); row.Status != event.Aborted || !strings.Contains(row.Why, "has ended without releasing its lock") {
+		t.Errorf("a lock whose process on this machine has ended: %s, %s", row.Status, row.Why)
+	}
+	mine.Holder.Process = os.Getpid()
+	if row := lockedRow(mine); row.Status != event.Running {
+		t.Errorf("a lock whose process on this machine runs: %s, %s", row.Status, row.Why)
 	}
 }
 

@@ -70,7 +70,7 @@ func (m *Form) status() (theme.Role, string) {
 		return mark.Role, mark.Glyph + " making the plan; nothing is written"
 	case r.err != nil, r.plan.Refused:
 		mark := m.Theme.Mark("refused")
-		return mark.Role, mark.Glyph + " lockstep would refuse this"
+		return mark.Role, mark.Glyph + " " + m.Join("lockstep would refuse this", r.plan.Summary)
 	}
 	mark := m.Theme.Mark("waiting")
 	return theme.Strong, mark.Glyph + " " + m.Join("ready to start", r.plan.Summary)

@@ -153,8 +153,6 @@ func (s *samples) Plan(_ context.Context, args []string) (Plan, error) {
 				{Indent: 2, Text: "shop:api"},
 				{Indent: 4, Role: theme.Bad, Text: "- Deployment/api delete"},
 				{Indent: 4, Role: theme.Bad, Text: "- ConfigMap/api delete"},
-				{},
-				{Text: "0 to create, 0 to change, 2 to delete, 0 unchanged"},
 			},
 			Summary: "0 to create, 0 to change, 2 to delete, 0 unchanged", Deletes: []string{"Deployment/api", "ConfigMap/api"},
 		}, nil
@@ -248,8 +246,6 @@ var samplePlan = []Line{
 	{Indent: 2, Text: "shop:web"},
 	{Indent: 4, Role: theme.Quiet, Text: "= Deployment/web unchanged"},
 	{Indent: 4, Role: theme.Quiet, Text: "= Service/web unchanged"},
-	{},
-	{Text: "1 to create, 2 to change, 0 to delete, 14 unchanged, 1 hook to run"},
 }
 
 // TestCommands: the keys that a user presses in a form, and the command that it ends with.
