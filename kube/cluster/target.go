@@ -203,8 +203,18 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 		}
 		return run.Response{}, t.refused(ctx, obj, err)
 	}
-	sameGeneration := f.KeepsGeneration(i)
-	change := f.Changed(i)
+	out, again := t.accepted(ctx, i, f, obj, retry)
+	if again {
+		return t.Apply(ctx, g, obj) // a retry, which replaces it
+	}
+	return out, nil
+}
+
+// accepted returns the response for an object that the API server has accepted; again is true if a Job or Pod is unchanged and has
+// failed in the run that this run resumes.
+func (t *Target) accepted(ctx context.Context, i *resource.Info, f *manifest.Fact, obj plan.Object, retry bool) (out run.Response, again bool) {
+	hook, sameGeneration := t.hooks[obj], f.KeepsGeneration(i)
+	change := f.Changed(i) // records the write
 	if change == event.Created && hook == nil && t.attempts[obj].replaces.Load() {
 		change = event.Replaced
 	}
@@ -218,14 +228,14 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 		u.SetManagedFields(nil) // saves most of the memory
 		t.session.Applied.answered(obj, u, f.Rule.Hook)
 		if t.session.Resumes && change == event.Unchanged && !retry && hook == nil && status.HasFailed(u, f.Rule) {
-			return t.Apply(ctx, g, obj) // a retry, which replaces it
+			return out, true
 		}
 	}
 	t.expiring[obj].applied(i)
 	if change != event.Created && hook == nil {
 		out.Deleted = t.replaceBroken(ctx, i, obj)
 	}
-	return out, nil
+	return out, false
 }
 
 // statusBefore returns Response.StatusBefore of an object that the API server has accepted. A status from before the apply
