@@ -265,6 +265,13 @@ func (a *app) savePlan(ctx context.Context, cmd *cobra.Command, path string, f *
 	}
 	d := a.Display(cmd)
 	d.Warnings(plans.Clocks(f))
-	d.Note("saved the plan in " + path + "; to run it, add --plan " + command.ShellJoin([]string{path}) + " to the command")
+	runs := cmd.Name()
+	switch {
+	case runs == "plan" && len(cmd.Flags().Args()) == 0:
+		runs = "up"
+	case runs == "plan":
+		runs = "upgrade --install"
+	}
+	d.Note(fmt.Sprintf("saved the plan in %s; to run it: lockstep %s … --plan %s, with the same arguments and flags", path, runs, command.ShellJoin([]string{path})))
 	return nil
 }
