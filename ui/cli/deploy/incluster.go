@@ -113,27 +113,8 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 	if driver := connect.StorageDriver(); driver == "sql" || driver == "memory" {
 		return fmt.Errorf("%s does not work with HELM_DRIVER=%s; set HELM_DRIVER to secret or configmap", c.requestedBy(cmd), driver)
 	}
-	if err := p.packReadiness(r.common.Readiness); err != nil {
+	if err := p.packFiles(r); err != nil {
 		return err
-	}
-	if p.files == nil {
-		p.files = map[string][]byte{}
-	}
-	if r.savedPlan != nil {
-		text, err := r.savedPlan.Encode()
-		if err != nil {
-			return err
-		}
-		p.files[planInCluster] = text
-		p.args = append(p.args, "--plan="+planInCluster)
-	}
-	if file := r.notifyKeyFile; file != "" {
-		key, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("--notify-key-file: %w", err)
-		}
-		p.files[keyInCluster] = key
-		p.args = append(p.args, "--notify-key-file="+keyInCluster)
 	}
 	if p.printOnly {
 		return kube.WriteTask(cmd.OutOrStdout(), p.task(a, cmd, c, r))
@@ -158,6 +139,33 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 		}
 		return a.runTask(cmd, client, r, p.task(a, cmd, c, r))
 	})
+}
+
+// packFiles adds the files that flags name to the run, with the flags for its command line.
+func (p *packedRun) packFiles(r runOptions) error {
+	if err := p.packReadiness(r.common.Readiness); err != nil {
+		return err
+	}
+	if p.files == nil {
+		p.files = map[string][]byte{}
+	}
+	if r.savedPlan != nil {
+		text, err := r.savedPlan.Encode()
+		if err != nil {
+			return err
+		}
+		p.files[planInCluster] = text
+		p.args = append(p.args, "--plan="+planInCluster)
+	}
+	if file := r.notifyKeyFile; file != "" {
+		key, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("--notify-key-file: %w", err)
+		}
+		p.files[keyInCluster] = key
+		p.args = append(p.args, "--notify-key-file="+keyInCluster)
+	}
+	return nil
 }
 
 // deployInCluster packs the chart and values of an install or upgrade and runs it in the cluster.

@@ -245,16 +245,8 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	}
 	isFailure := func(text string) bool { return text == "failure" }
 	common.HoldOnFailure = r.hold && (out.screen || changed("hold-on-failure")) || slices.ContainsFunc(common.BreakOn, isFailure)
-	switch {
-	case out.screen:
-	case common.Step:
-		out.controlFlag = "--step"
-	case len(common.ApproveBefore) > 0:
-		out.controlFlag = "--approve-before"
-	case len(common.BreakOn) > 0:
-		out.controlFlag = "--break-on"
-	case common.HoldOnFailure:
-		out.controlFlag = "--hold-on-failure"
+	if !out.screen {
+		out.controlFlag = controlFlag(common)
 	}
 	if changed("on-interrupt") {
 		out.rollbackOnSignal = r.interrupt == "rollback"
@@ -263,4 +255,19 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	common.SkipLeaves, common.Heartbeat = !r.waitAll, heartbeat
 	out.common = common
 	return out, nil
+}
+
+// controlFlag returns runOptions.controlFlag of a run without a screen.
+func controlFlag(c kube.Common) string {
+	switch {
+	case c.Step:
+		return "--step"
+	case len(c.ApproveBefore) > 0:
+		return "--approve-before"
+	case len(c.BreakOn) > 0:
+		return "--break-on"
+	case c.HoldOnFailure:
+		return "--hold-on-failure"
+	}
+	return ""
 }
