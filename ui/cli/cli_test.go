@@ -59,6 +59,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
+			e.Setenv("GOGC", os.Getenv("GOGC")) // that of the test run: make test saves time with it
 			e.Setenv("CHARTS", filepath.Join(dir, "charts"))
 			e.Setenv("BAD", filepath.Join(dir, "bad"))
 			e.Setenv("KUBECONFIG", filepath.Join(e.WorkDir, "no-kubeconfig"))

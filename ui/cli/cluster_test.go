@@ -37,6 +37,7 @@ func TestClusterScripts(t *testing.T) {
 		testscript.Run(t, testscript.Params{
 			Dir: "testdata/cluster",
 			Setup: func(e *testscript.Env) error {
+				e.Setenv("GOGC", os.Getenv("GOGC")) // that of the test run: make test saves time with it
 				e.Setenv("CHARTS", chartsDir)
 				e.Setenv("KUBECONFIG", cluster.Kubeconfig)
 				e.Setenv(observerEnv, cluster.Kubeconfig)
