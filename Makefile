@@ -38,8 +38,8 @@ LDFLAGS = -s -w $(if $(VERSION),-X lockstep/ui/cli.buildVersion=$(VERSION))
 # Most tests wait for a cluster, so more run at once than there are cores. make lint runs vet.
 # Without symbols, linking a test program takes half the CPU time.
 TEST = $(GO) test -vet=off -ldflags "-s -w" -p 4 -parallel 12 -timeout 40m
-# More memory, but a fifth less CPU time. A process with more than 1 GiB collects more often.
-TESTENV = $(STATIC) GOGC=800 GOMEMLIMIT=1GiB
+# More memory, but a fifth less CPU time. A process with more than 3 GiB collects more often.
+TESTENV = $(STATIC) GOGC=800 GOMEMLIMIT=3GiB
 
 .PHONY: bench compat scale fuzz all lockstep sandbox demo test test-lockstep test-sandbox test-release quick chaos lint lint-ci release binaries image clean
 
