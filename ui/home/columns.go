@@ -24,6 +24,7 @@ const (
 	whereFrom  = 140 // of runs
 	byFrom     = 110
 	statusFrom = 90
+	chartFrom  = 70 // the pane has it
 )
 
 // maxSince is the widest text at the end of a run's line on a screen that is narrower than whereFrom.
@@ -43,8 +44,11 @@ func (m *model) columns() columns {
 	if m.W < statusFrom {
 		c.status = 0
 	}
-	used := 4 + c.name + gap + c.chart + gap + c.revision + gap + c.age + 2
-	for _, w := range []int{c.status, c.by} {
+	if m.W < chartFrom {
+		c.chart = 0
+	}
+	used := 4 + c.name + gap + c.revision + gap + c.age + 2
+	for _, w := range []int{c.chart, c.status, c.by} {
 		if w > 0 {
 			used += w + gap
 		}
@@ -59,7 +63,10 @@ type places struct{ name, chart, revision, status, health, age, by int }
 func (c *columns) places() (p places) {
 	p.name = 4
 	p.chart = p.name + c.name + gap
-	p.revision = p.chart + c.chart + gap
+	p.revision = p.chart
+	if c.chart > 0 {
+		p.revision += c.chart + gap
+	}
 	p.status = p.revision + c.revision + gap
 	p.health = p.status
 	if c.status > 0 {

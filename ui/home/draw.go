@@ -135,8 +135,15 @@ func (m *model) drawHeader() {
 // drawTitle draws the first line.
 func (m *model) drawTitle(title, where, right string) {
 	cv := m.Canvas
-	x := cv.Put(1, 0, theme.Quiet, "lockstep ")
+	x := 1
+	if m.W >= chartFrom { // else the cluster matters more
+		x = cv.Put(x, 0, theme.Quiet, "lockstep ")
+	}
 	x = cv.Put(x, 0, theme.Faint, m.Theme.Lines.More+" ")
+	title = canvas.Fit(title, m.W-2-x, m.Theme.Lines.Ellipsis)
+	if m.W < chartFrom && x+canvas.Width(title)+3+canvas.Width(where)+2+canvas.Width(right) > m.W-1 {
+		right = ""
+	}
 	end := cv.PutRight(m.W-1, 0, theme.Text, right) - 2
 	x = cv.PutFit(x, 0, end-x, theme.Strong, title) + 3
 	from := min(max(x, (m.W-canvas.Width(where))/2), max(end-canvas.Width(where), x))

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	sizes = [][2]int{{80, 24}, {100, 30}, {160, 45}, {200, 50}}
+	sizes = [][2]int{{60, 20}, {80, 24}, {100, 30}, {160, 45}, {200, 50}}
 	dark  = theme.Options{Background: theme.Dark}
 	light = theme.Options{Background: theme.Light}
 	bare  = theme.Options{Depth: theme.None}

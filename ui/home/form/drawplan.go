@@ -91,7 +91,11 @@ func (m *Form) planLines() []Line {
 		}
 		return lines
 	}
-	return m.review.plan.Lines
+	lines := m.review.plan.Lines
+	if _, status := m.status(); canvas.Width(status) > m.W-2 { // it does not show all counts
+		lines = append(slices.Clip(lines), Line{}, Line{Text: m.review.plan.Summary})
+	}
+	return lines
 }
 
 // deletesNote names the objects that the command deletes.
