@@ -79,8 +79,9 @@ func (l *twinRelease) plan(args []string) (plannedChanges, plannedDiffs, error) 
 	return f, diffs, nil
 }
 
-// deviations lists the changes of a run that differ from the planned ones.
-func (f plannedChanges) deviations(p *process) (wrong []string) {
+// deviations lists the changes of a run that differ from the planned ones. What the API server only stores in another form
+// is unchanged in the plan, and changed in the run (R50).
+func (f plannedChanges) deviations(p *process, before, after releaseState) (wrong []string) {
 	did := map[string]string{}
 	for line := range strings.Lines(p.text.String()) {
 		var e struct {
@@ -92,7 +93,14 @@ func (f plannedChanges) deviations(p *process) (wrong []string) {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(f)) {
-		if got, ok := did[id]; (ok || p.exitCode == 0) && got != f[id] {
+		got, ok := did[id]
+		if f[id] == "unchanged" && got == "configured" {
+			_, object, _ := strings.Cut(id, " ")
+			if sameFields(before.objects[object], after.objects[object]) {
+				continue
+			}
+		}
+		if (ok || p.exitCode == 0) && got != f[id] {
 			wrong = append(wrong, fmt.Sprintf("%s is %q, the plan says %q", id, got, f[id]))
 		}
 	}

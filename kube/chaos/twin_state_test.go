@@ -109,6 +109,11 @@ func comparableFields(o unstructured.Unstructured) map[string]any {
 	return normalize(out, o.GetNamespace())
 }
 
+// sameFields reports whether two states of an object have the same fields and owners.
+func sameFields(a, b unstructured.Unstructured) bool {
+	return a.Object != nil && b.Object != nil && a.GetUID() == b.GetUID() && reflect.DeepEqual(comparableFields(a), comparableFields(b))
+}
+
 // normalize returns a value as decoded JSON, with its namespace replaced.
 func normalize(v any, namespace string) (out map[string]any) {
 	text, err := json.Marshal(v)

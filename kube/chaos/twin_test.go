@@ -155,7 +155,7 @@ func (l *twinRelease) step(verb string, to int) error {
 	if chart.invalid {
 		l.invalid[revisionAfter(before)] = true
 	}
-	wrong := append(planned.deviations(ours), l.compare(ours.exitCode == 0 || rollBack)...)
+	wrong := append(planned.deviations(ours, before, l.state(l.ours)), l.compare(ours.exitCode == 0 || rollBack)...)
 	if ours.exitCode == 0 {
 		wrong = append(wrong, diffs.wrong(before, l.state(l.ours))...)
 	}
