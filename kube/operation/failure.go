@@ -113,6 +113,8 @@ func (r *runner) endWritten(a *attempt, end run.End, ending *event.Command, err 
 	}
 	outcome := final.describe(op.prepared.Info.Name, revisionCreated)
 	switch {
+	case barred != "" && op.prepared.Common.Stack != "": // the stack's outcome says what to do
+		outcome += ", and not rolled back, because it is " + phrase.Barred(barred)
 	case barred != "":
 		outcome += ", and " + phrase.NotRolledBack(barred)
 	case rollback && notKept != nil:

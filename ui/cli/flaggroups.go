@@ -15,7 +15,7 @@ type flagGroup struct{ title, names string }
 
 // flagGroups are the sections in their order. Flags that are in none come first.
 var flagGroups = []flagGroup{
-	{"Chart and values", "version repo devel verify keyring dependency-update skip-deps lenient file environment selector " +
+	{"Chart and values", "file environment selector lenient version repo devel verify keyring dependency-update skip-deps " +
 		"values set set-string set-file set-json set-literal reuse-values reset-values reset-then-reuse-values " +
 		"state-values-file state-values-set skip-schema-validation post-renderer post-renderer-args enable-dns " +
 		"api-versions kube-version is-upgrade show-only include-crds skip-tests release-name"},

@@ -38,7 +38,7 @@ var valueNames = map[string]string{
 	"break-on": "GROUP", "run-to": "GROUP", "approve": "GROUP", "approve-before": "GROUP", "selector": "LABELS", "labels": "KEY=VALUE",
 	"description": "TEXT", "reason": "TEXT", "past-no-return": "REASON", "replace": "KIND", "revision": "N", "wait-for": "OBJECT",
 	"no-wait-for": "OBJECT", "service-account": "NAME", "username": "NAME", "stack": "NAME", "color": "WHEN",
-	"on-hangup": "ACTION", "on-interrupt": "ACTION", "crds": "ACTION", "order": "KIND", "cascade": "HOW",
+	"prune-namespace": "NAME", "on-hangup": "ACTION", "on-interrupt": "ACTION", "crds": "ACTION", "order": "KIND", "cascade": "HOW",
 }
 
 // helpText formats the help of a command at a width.
@@ -237,7 +237,7 @@ func flagText(c *cobra.Command, f *pflag.Flag, full bool) string {
 	}
 	unset := []string{"", "0", "0s", "[]", "false", "none"}
 	if !strings.Contains(usage, "(default") && !slices.Contains(unset, f.DefValue) {
-		usage += " (default " + f.DefValue + ")"
+		usage += " (default " + strings.Trim(f.DefValue, "[]") + ")"
 	}
 	return capital(usage)
 }
