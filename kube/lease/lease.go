@@ -87,6 +87,9 @@ func newHolder(p Params) Holder {
 	return h
 }
 
+// Self names the user of this process and the machine: "ann on box".
+func Self() string { return newHolder(Params{}).Author().Name }
+
 // String describes the run: "upgrade by ann on box, process 7, since 2026-01-02 03:04:05 UTC".
 func (h Holder) String() string {
 	s := h.Author().String()

@@ -87,8 +87,9 @@ type Options struct {
 	// WatchAfter watches the release after the operation while the screen stays open,
 	// until the context is done. Nil: the screen keeps its last state.
 	WatchAfter func(context.Context) (Source, error)
-	// Home is set if quitting returns to home. Then esc leads there, too, and leaves a live run running.
-	Home bool
+	// Home is where quitting returns to, "home" or a part of it such as "the history"; "" for nowhere. Then esc leads there, too, and
+	// leaves a live run running.
+	Home string
 	// Theme is the look. With theme.Detect as its Background, the screen asks the terminal.
 	Theme theme.Options
 	// Title is shown if the operation has no name, for instance for a plan.

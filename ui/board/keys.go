@@ -43,7 +43,7 @@ func (m *model) boardKeys() []keys.Binding {
 		}
 		return noSubject()
 	}
-	back := keys.When("home", func() bool { return m.Home && (m.CanQuit() || m.Leave.ComeBack != "") })
+	back := keys.When(strings.TrimPrefix(m.Home, "the "), func() bool { return m.Home != "" && (m.CanQuit() || m.Leave.ComeBack != "") })
 	if m.back != nil {
 		back = keys.Always("all releases")
 	}
@@ -121,7 +121,7 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(m.board.Page, -1), Part: partMove, About: "page up"},
 		{Keys: "pgdown ctrl+f", Label: "page down", Do: keys.By(m.board.Page, 1), Part: partMove, About: "page down"},
 
-		{Keys: "esc", Hint: back, Do: m.escape, Pinned: m.Home, Part: partMove, About: "back", More: "closes the inspector or filter, goes back"},
+		{Keys: "esc", Hint: back, Do: m.escape, Pinned: m.Home != "", Part: partMove, About: "back", More: "closes the inspector or filter, goes back"},
 		{Keys: "?", Hint: keys.Always("help"), Do: m.help.Open, Part: partFind, About: "help"},
 	}
 	if m.stackBoard != nil {

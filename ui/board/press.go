@@ -81,9 +81,9 @@ func (m *model) escape() tea.Cmd {
 		m.filter.Clear()
 	case m.back != nil:
 		return m.back()
-	case m.Home && !m.CanQuit() && m.Leave.ComeBack != "":
+	case m.Home != "" && !m.CanQuit() && m.Leave.ComeBack != "":
 		return m.LeaveRunning()
-	case m.Home:
+	case m.Home != "":
 		return m.quit()
 	}
 	return nil

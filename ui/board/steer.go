@@ -138,6 +138,8 @@ func (m *model) quitHint() string {
 		return ""
 	case m.Throwaway:
 		return "quit, delete the cluster"
+	case m.Home != "":
+		return "back"
 	}
 	return "quit"
 }

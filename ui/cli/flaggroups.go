@@ -16,7 +16,7 @@ type flagGroup struct{ title, names string }
 // flagGroups are the sections in their order. Flags that are in none come first.
 var flagGroups = []flagGroup{
 	{"Chart and values", "file environment selector lenient version repo devel verify keyring dependency-update skip-deps " +
-		"values set set-string set-file set-json set-literal reuse-values reset-values reset-then-reuse-values " +
+		"values set set-string set-file set-json set-literal reuse-values reset-values reset-then-reuse-values values-from-revision " +
 		"state-values-file state-values-set skip-schema-validation post-renderer post-renderer-args enable-dns " +
 		"api-versions kube-version is-upgrade show-only include-crds skip-tests release-name"},
 	{"What is deployed", "install generate-name name-template replace create-namespace crds skip-crds upgrade-crds delete-crds " +

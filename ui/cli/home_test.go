@@ -69,7 +69,7 @@ func TestHomeKeepsRuns(t *testing.T) {
 	home.press(enter, "ready to start")
 	home.press("p", "paused")
 	home.press("q", "leave it running and go back to home")
-	home.press("d", "paused: before the first group")
+	home.press("d", "aborted in")
 	home.press(enter, "attached")
 	home.press("c", "press esc to go home")
 	home.press(esc, "deployed")
@@ -77,7 +77,7 @@ func TestHomeKeepsRuns(t *testing.T) {
 	home.press(tab, "the version of the folder")
 	home.press("\x10", "ready to start") // ctrl+p
 	home.press("p", "paused")
-	home.press(esc, "paused: before the first group")
+	home.press(esc, "aborted in")
 	home.done()
 	r.lockstep("ctl", "cart", "resume")
 	for end := time.Now().Add(time.Minute); !strings.Contains(r.helm("status", "cart"), "STATUS: deployed\nREVISION: 2"); time.Sleep(100 * time.Millisecond) {
@@ -133,6 +133,12 @@ func TestHomeShowsDrift(t *testing.T) {
 	home.await(0, "+ changed")
 	home.press("y", "word: recorded")
 	home.press(esc, "1 object")
+	home.press(esc, "releases")
+	home.press("h", "history of cart")
+	home.press(enter, "esc history")
+	home.press(esc, "history of cart")
+	home.press("u", "used last")
+	home.press(esc, "history of cart")
 	home.press(esc, "releases")
 	home.done()
 }

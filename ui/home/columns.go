@@ -144,3 +144,17 @@ func (m *model) ago(at time.Time) string {
 	}
 	return fmt.Sprintf("%d d ago", int(d/(24*time.Hour)))
 }
+
+// at returns a time of the past in local time: the time of the day, and how long ago that was; a time before that as a date.
+func (m *model) at(at time.Time) string {
+	local, now := at.Local(), m.Now().Local()
+	switch {
+	case at.IsZero():
+		return ""
+	case now.Sub(local) < 24*time.Hour:
+		return local.Format("15:04, ") + m.ago(at)
+	case local.Year() == now.Year():
+		return local.Format("2 Jan 15:04")
+	}
+	return local.Format("2 Jan 2006")
+}

@@ -256,14 +256,31 @@ func (m *model) about(r *row) (title string, lines []canvas.Line) {
 		return r.part.Name, []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: prefixed(": ", r.part.Why)}}}
 	case r.run != nil:
 		mark := m.runMark(r.run.Status)
-		lines = []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: prefixed(": ", r.run.Why)}}}
+		lines = []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: m.ends(r.run) + prefixed(": ", r.run.Why)}}}
 		return m.Join(m.name(r.run.Key), r.run.Operation), append(lines, canvas.Plain(theme.Quiet, m.Join(whereRuns(r.run), prefixed("by ", r.run.By), "started "+m.ago(r.run.Since))))
 	}
 	rel := r.release
 	mark := m.releaseMark(rel)
 	state := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + rel.Status}, {Role: theme.Text, Text: prefixed(", ", m.Join(rel.ready()+m.unreadyFor(rel), rel.Health.Cause))}}
 	by := canvas.Plain(theme.Quiet, m.Join(rel.Chart, fmt.Sprintf("revision %d", rel.Revision), text.Join(" ", "changed", m.ago(rel.Changed), prefixed("by ", rel.By))))
+	if rel.LastRun != "" {
+		return m.name(rel.Key), []canvas.Line{state, canvas.Plain(theme.Text, "last run: "+rel.LastRun), by}
+	}
 	return m.name(rel.Key), []canvas.Line{state, by}
+}
+
+const unlessAttached = " if nobody attaches"
+
+// ends says when a paused or held run ends by itself, "" if it does not.
+func (m *model) ends(r *LiveRun) string {
+	left := r.Ends.Sub(m.Now())
+	switch {
+	case r.Ends.IsZero() || left < 0:
+		return ""
+	case r.Status == event.Held:
+		return ", fails in " + canvas.Span(left) + unlessAttached
+	}
+	return ", aborted in " + canvas.Span(left) + unlessAttached
 }
 
 // unreadyFor says for how long something is not ready, "" if that is unknown or less than a minute.
@@ -343,19 +360,21 @@ func (m *model) drawRun(y int, r row, c *columns) {
 	if r.run.Cluster != "" {
 		where = "in the cluster"
 	}
-	by := prefixed("by ", r.run.By)
+	by, ends := prefixed("by ", r.run.By), strings.TrimSuffix(m.ends(r.run), unlessAttached) // the pane has all of it
+	x := 4 + c.name + gap + c.operation + gap
 	if m.W < whereFrom { // the pane says it
-		where, by = "", ""
+		where = ""
+		if x+canvas.Width(mark.Word+ends+prefixed(": ", r.run.Why))+gap+canvas.Width(m.Join(by, m.ago(r.run.Since))) > end {
+			by = ""
+		}
 	}
 	end = cv.PutRight(end, y, theme.Quiet, m.Join(where, by, m.ago(r.run.Since))) - gap
 	cv.Put(2, y, mark.Role, mark.Glyph)
 	cv.PutFit(4, y, c.name, theme.Strong, m.name(r.run.Key))
-	x := 4 + c.name + gap
-	cv.PutFit(x, y, min(c.operation, end-x), theme.Text, r.run.Operation)
-	x += c.operation + gap
-	x = cv.PutFit(x, y, end-x, mark.Role, mark.Word)
+	cv.PutFit(4+c.name+gap, y, min(c.operation, end-4-c.name-gap), theme.Text, r.run.Operation)
+	x = cv.PutFit(x, y, end-x, mark.Role, mark.Word+ends)
 	cv.PutFit(x, y, end-x, theme.Text, prefixed(": ", r.run.Why))
 }
 
 // whenEmpty are the keys that home without releases suggests.
-var whenEmpty = map[string]string{"i": "install a chart", ":": "show another namespace", "A": "show all namespaces"}
+var whenEmpty = map[string]string{"i": "install a chart", "U": "install the releases of the helmfile here", ":": "show another namespace", "A": "show all namespaces"}

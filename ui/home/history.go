@@ -1,6 +1,7 @@
 package home
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -88,6 +89,8 @@ func (h *history) Keys() []keys.Binding {
 		{Keys: "enter", Hint: keys.Always("open"), Disabled: none, Do: h.watch, Part: partHistory, About: "open", More: "the objects of the revision, as they are now"},
 		{Keys: "r", Hint: keys.When("roll back to it", func() bool { return older() && h.model.whyNot("rollback", h.of.Namespace) == "" }),
 			Disabled: h.whyNoRollback, Do: h.rollBack, Part: partHistory, About: "roll back to it…", More: "shows the plan first"},
+		{Keys: "u", Hint: keys.When("upgrade with its values", func() bool { return h.revision() != nil && h.model.whyNot("upgrade", h.of.Namespace) == "" }),
+			Disabled: func() string { return cmp.Or(none(), h.model.whyNot("upgrade", h.of.Namespace)) }, Do: h.upgrade, Part: partHistory, About: "upgrade with its values…", More: "shows the plan first"},
 		{Keys: "p", Hint: keys.When("replay", hasRun), Disabled: keys.Unless(hasRun, "this machine has no record of its run"), Do: h.replay, Part: partHistory, About: "replay its run"},
 		{Keys: "c", Hint: h.compareHint, Disabled: none, Do: h.compare, Part: partHistory, About: "compare", More: "mark a revision, then select the other"},
 		{Keys: "up k", Do: keys.By(h.move, -1), Part: partHistory, About: "newer"},
@@ -133,6 +136,15 @@ func (h *history) whyNoRollback() string {
 
 func (h *history) rollBack() tea.Cmd {
 	return h.open(Request{Operation: "rollback", Release: h.of.Name, Namespace: h.of.Namespace, Revision: h.revision().Number})
+}
+
+// upgrade opens the form of an upgrade, with the values of the selected revision unless they are kept anyway.
+func (h *history) upgrade() tea.Cmd {
+	r := Request{Operation: "upgrade", Release: h.of.Name, Namespace: h.of.Namespace}
+	if h.selected > 0 {
+		r.Revision = h.revision().Number
+	}
+	return h.open(r)
 }
 
 // compare marks the selected revision as the one to compare with, or removes the mark.
@@ -207,6 +219,9 @@ func (h *history) Draw() {
 	h.drawChanges(firstLine + room + 1)
 }
 
+// expected are Helm's descriptions that say no more than the status.
+var expected = []string{"Install complete", "Upgrade complete"}
+
 // drawRevisions draws the revisions in view.
 func (h *history) drawRevisions(in canvas.Rect) {
 	cv := h.Canvas
@@ -218,7 +233,7 @@ func (h *history) drawRevisions(in canvas.Rect) {
 	if h.W < byFrom {
 		by = 0
 	}
-	const rev, age = 3, 11
+	const rev, age = 3, len("15:04, 59 min ago")
 	at := struct{ status, chart, age, by, what int }{}
 	at.status = 3 + rev + gap
 	at.chart = at.status + status + gap
@@ -240,13 +255,16 @@ func (h *history) drawRevisions(in canvas.Rect) {
 		cv.PutRight(3+rev, y, theme.Strong, strconv.Itoa(r.Number))
 		cv.PutFit(at.status, y, status, statusRole(r.Status), r.Status)
 		cv.PutFit(at.chart, y, chart, theme.Text, r.Chart)
-		cv.PutFit(at.age, y, age, theme.Quiet, h.ago(r.Changed))
+		cv.PutFit(at.age, y, age, theme.Quiet, h.at(r.Changed))
 		cv.PutFit(at.by, y, by, theme.Quiet, r.By)
 		what := r.What
 		if r.RollbackTo > 0 {
 			what = text.Join(": ", fmt.Sprintf("rollback to %d", r.RollbackTo), what)
 		}
-		cv.PutFit(at.what, y, h.W-2-at.what, theme.Text, what)
+		x := cv.PutFit(at.what, y, h.W-2-at.what, theme.Text, what)
+		if !slices.Contains(expected, r.Description) && r.RollbackTo == 0 {
+			cv.PutFit(x, y, h.W-2-x, theme.Quiet, prefixed(" "+h.Theme.Lines.Dot+" ", r.Description))
+		}
 	}
 	cv.ScrollBar(h.W-1, in, h.top, len(h.revisions))
 }
@@ -257,6 +275,9 @@ func (h *history) drawChanges(y int) {
 	title := fmt.Sprintf("revision %d %s %d", older, h.Theme.Lines.Right, newer)
 	if !ok {
 		title = fmt.Sprintf("revision %d", newer)
+	}
+	if r := h.revision(); r != nil {
+		title = h.Join(title, r.Changed.Local().Format("2 Jan 2006 15:04:05"), r.Description)
 	}
 	h.Canvas.Heading(y, title)
 	var lines []canvas.Line
@@ -285,7 +306,7 @@ func (h *history) changeLines(changes []inspect.Change) (lines []canvas.Line) {
 		names = max(names, canvas.Width(graph.ShortObject(c.Object)))
 	}
 	for _, c := range changes {
-		lines = append(lines, inspector.ChangeLines(c, min(names, max(h.W/2, 12)), h.W-3, h.Theme.Lines.Ellipsis)...)
+		lines = append(lines, inspector.PastChangeLines(c, min(names, max(h.W/2, 12)), h.W-3, h.Theme.Lines.Ellipsis)...)
 	}
 	return lines
 }

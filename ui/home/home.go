@@ -42,6 +42,8 @@ type Options struct {
 	Context string
 	// Form makes the form for a request, see the package comment. Nil: there are no forms.
 	Form func(s *screen.Screen, r Request, done func(args []string) tea.Cmd) keys.Mode
+	// Helmfile means that there is a helmfile in the current directory.
+	Helmfile bool
 	// Open is the request whose form is open at first; home ends with it. May be nil.
 	Open *Request
 	// Notice is what the last command said at its end, and its role. "" for nothing.
@@ -72,6 +74,17 @@ type PastState struct {
 	Selected string // the name of a record
 }
 
+// Place names what is shown: "home", "the history" or "the past runs".
+func (s *State) Place() string {
+	switch {
+	case s.Past != nil:
+		return "the past runs"
+	case s.History != nil:
+		return "the history"
+	}
+	return "home"
+}
+
 // scope returns the namespace to follow, "" for all.
 func (s *State) scope() string {
 	if s.All {
@@ -86,7 +99,7 @@ type Request struct {
 	Operation string
 	// Release and Namespace are those of the selected release. Of an install, Release is "".
 	Release, Namespace string
-	// Revision is the one that was selected in the history, for a rollback, else 0.
+	// Revision is the one that was selected in the history: to roll back to, or to upgrade with its values; else 0.
 	Revision int
 }
 

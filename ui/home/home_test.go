@@ -8,6 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/engine/event"
 	"lockstep/ui/board/keys"
 	"lockstep/ui/board/screen"
 )
@@ -26,10 +27,13 @@ func TestCommands(t *testing.T) {
 	for _, tt := range []struct{ state, keys, want string }{
 		{"runs", "enter", "attach payments --namespace shop"},
 		{"runs", "down down enter", "attach apps"},
-		{"runs", "down down down enter", "attach apps"},     // a release of the stack
-		{"runs", "down down down down down down enter", ""}, // controlled from elsewhere
-		{"runs", "down down down down down down down down enter", "watch api --namespace shop"},
+		{"runs", "down down down enter", "attach apps"},                          // a release of the stack
+		{"runs", "down down down down down down enter", ""},                      // controlled from elsewhere
+		{"runs", "down down down down down down down down enter", "attach apps"}, // its stack changes it now
+		{"runs", "down down down down down down down down down enter", "watch pg --namespace shop"},
 		{"three", "enter", "watch pg --namespace shop"},
+		{"three", "U", "up --step"},
+		{"history", "x", ""},
 		{"thousand", "end enter", "watch worker --namespace shop"},
 		{"history", "p", "replay 20261120-120000-api"},
 		{"history", "down p", ""}, // no record of its run
@@ -43,7 +47,7 @@ func TestCommands(t *testing.T) {
 		{"empty", "enter", ""},
 		{"three", "q", ""},
 	} {
-		r := stateOf(t, tt.state).open(t, 100, 30, bare)
+		r := stateOf(t, tt.state).open(t, 100, 30, bare, func(o *Options) { o.Helmfile = true })
 		for _, key := range strings.Fields(tt.keys) {
 			r.press(key)
 		}
@@ -116,6 +120,60 @@ func TestForm(t *testing.T) {
 	}
 	if cmd := r.form.(*fakeForm).done(nil); cmd == nil {
 		t.Error("home stays open after the form that it was opened for")
+	}
+}
+
+// TestReleaseOfARun: enter on a release with a live run attaches to it, also to a stack's; a run that cannot be attached to from here
+// leaves its release to watch.
+func TestReleaseOfARun(t *testing.T) {
+	for name, want := range map[string]string{"payments": "attach payments --namespace shop", "api": "attach apps", "cart": "watch cart --namespace shop", "web": "watch web --namespace shop"} {
+		r := state{Snapshot: Snapshot{Listed: true, Runs: liveRuns(), Releases: []Release{{Key: Key{"shop", name}, Status: "deployed"}}}}.open(t, 100, 30, bare)
+		r.press("end")
+		r.press("enter")
+		if got := strings.Join(r.args, " "); got != want {
+			t.Errorf("enter on %s ends with %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestFilterByNamespace: a filter finds a release by its name with its namespace.
+func TestFilterByNamespace(t *testing.T) {
+	r := stateOf(t, "thousand").open(t, 100, 30, bare)
+	for _, key := range strings.Fields("/ s h o p / a p i enter") {
+		r.press(key)
+	}
+	if len(r.table.rows) != 1 || r.release() == nil || r.release().Name != "api" {
+		t.Errorf("shop/api finds %d rows:\n%s", len(r.table.rows), r.text())
+	}
+}
+
+// TestGoesToTheRelease: after a form, home shows the namespace of the release that its command changes, and selects it.
+func TestGoesToTheRelease(t *testing.T) {
+	r := stateOf(t, "filter").open(t, 100, 30, bare)
+	r.goTo([]string{"install", "cart", "./chart", "-n", "team1", "--create-namespace"})
+	if s := r.state; s.Namespace != "team1" || s.Filter != "" || s.Selected != "release team1/cart" {
+		t.Errorf("home goes to %+v", s)
+	}
+}
+
+// TestDegradedRun: a run is shown as degraded, with the cause, as soon as its release is.
+func TestDegradedRun(t *testing.T) {
+	runs := []LiveRun{{Key: Key{"shop", "worker"}, Operation: "upgrade", Status: event.Running, Why: "1 of 2 groups"}}
+	r := state{Snapshot: Snapshot{Listed: true, Runs: runs, Releases: releases(3)}}.open(t, 160, 45, bare)
+	if want := "degraded: 1 of 2 groups; Deployment/worker: container main cannot start"; !strings.Contains(r.text(), want) {
+		t.Errorf("home does not show %q:\n%s", want, r.text())
+	}
+	if runs[0].Status != event.Running {
+		t.Error("the snapshot of the source has changed")
+	}
+}
+
+// TestPlace: a screen that was opened from the history or from the past runs says that it leads back there.
+func TestPlace(t *testing.T) {
+	for name, want := range map[string]string{"three": "home", "history": "the history", "past": "the past runs"} {
+		if got := stateOf(t, name).open(t, 100, 30, bare).state.Place(); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ func (m *model) keys() []keys.Binding {
 	noRow := keys.Unless(func() bool { return m.row() != nil }, "nothing is selected")
 	isRelease := func() bool { return m.release() != nil }
 	hasHistory := func() bool { r := m.row(); return r != nil && r.key().Namespace != "" } // a stack has none
+	hasHelmfile := func() bool { return m.options.Helmfile }
 	noRelease := keys.Unless(isRelease, "select a release first")
 	why := func(name string, needsRelease bool) string {
 		if needsRelease && !isRelease() {
@@ -37,18 +38,20 @@ func (m *model) keys() []keys.Binding {
 			Do:       func() tea.Cmd { return m.open(m.request(name)) }}
 	}
 	return []keys.Binding{
-		{Keys: "enter", Hint: m.enterHint, Disabled: func() string { return cmp.Or(noRow(), m.elsewhere()) }, Do: m.enter, Pinned: true, Part: partOpen, About: "open", More: "the release, or the screen of the run"},
-		{Keys: "s", Hint: keys.When("worst first", func() bool { return m.state.Sort == ByName && m.unwell() > 0 }), Do: keys.Run(m.nextSort), Part: partFind, About: "sort", More: "by health, last change, name"},
+		{Keys: "enter", Hint: m.enterHint, Disabled: func() string { return cmp.Or(noRow(), m.elsewhere()) }, Do: m.enter, Pinned: true, Part: partOpen, About: "open", More: "the release, or the screen of its run"},
 		operation("u", "upgrade", "upgrade", true, "upgrade…", "shows the plan first"),
-		operation("r", "rollback", "roll back", true, "roll back…", "to an earlier revision; shows the plan first"),
-		{Keys: "h", Hint: keys.When("history", hasHistory), Disabled: keys.Unless(hasHistory, "select a release first"), Do: m.history, Part: partOpen, About: "history", More: "revisions of the release"},
 		operation("i", "install", "install", false, "install…", "a chart as a new release; shows the plan first"),
+		{Keys: "h", Hint: keys.When("history", hasHistory), Disabled: keys.Unless(hasHistory, "select a release first"), Do: m.history, Part: partOpen, About: "history", More: "revisions of the release"},
+		operation("r", "rollback", "roll back", true, "roll back…", "to an earlier revision; shows the plan first"),
+		{Keys: "/", Hint: keys.When("filter", func() bool { return len(m.snapshot.Releases)+len(m.snapshot.Runs) > 0 }), Do: m.filter.Open, Part: partFind, About: "filter…", More: "by name, chart, status or cause"},
+		{Keys: "A", Hint: m.allHint, Do: keys.Run(m.toggleAll), Part: partFind, About: "all namespaces", More: "and back to one"},
+		{Keys: ":", Hint: keys.Always("namespace"), Do: m.chooseNamespace, Part: partFind, About: "namespace…", More: "show another namespace"},
+		{Keys: "s", Hint: keys.When("worst first", func() bool { return m.state.Sort == ByName && m.unwell() > 0 }), Do: keys.Run(m.nextSort), Part: partFind, About: "sort", More: "by health, last change, name"},
+		{Keys: "p", Hint: keys.Always("past runs"), Do: m.openPast, Part: partOpen, About: "past runs", More: "of this machine and in the cluster"},
 		operation("x", "uninstall", "uninstall", true, "uninstall…", "shows the plan, and asks for the name"),
 		operation("t", "test", "test", true, "test…", "runs the tests of the chart"),
-		{Keys: "p", Hint: keys.Always("past runs"), Do: m.openPast, Part: partOpen, About: "past runs", More: "of this machine and in the cluster"},
-		{Keys: "/", Hint: keys.When("filter", func() bool { return len(m.snapshot.Releases)+len(m.snapshot.Runs) > 0 }), Do: m.filter.Open, Part: partFind, About: "filter…", More: "by name, chart, status or cause"},
-		{Keys: ":", Hint: keys.Always("namespace"), Do: m.chooseNamespace, Part: partFind, About: "namespace…", More: "show another namespace"},
-		{Keys: "A", Hint: m.allHint, Do: keys.Run(m.toggleAll), Part: partFind, About: "all namespaces", More: "and back to one"},
+		{Keys: "U", Hint: keys.When("up helmfile", hasHelmfile), Disabled: keys.Unless(hasHelmfile, "there is no helmfile here"),
+			Do: func() tea.Cmd { return m.run("up", "--step") }, Part: partChange, About: "up", More: "the helmfile here, paused before the first write"},
 		{Keys: "up k", Do: keys.By(m.move, -1), Part: partMove, About: "up one line"},
 		{Keys: "down j", Do: keys.By(m.move, 1), Part: partMove, About: "down one line"},
 		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(m.page, -1), Part: partMove, About: "page up"},
@@ -69,18 +72,29 @@ func (m *model) run(args ...string) tea.Cmd {
 	return tea.Quit
 }
 
-// enter attaches to the selected run, or watches the selected release.
+// enter attaches to the selected run, or to that of the selected release; a release without one is watched.
 func (m *model) enter() tea.Cmd {
-	r := m.row()
-	command := "watch"
-	if r.run != nil {
-		command = "attach"
+	command, of := "watch", m.row().key()
+	if run := m.runOf(m.row()); run != nil {
+		command, of = "attach", run.Key
 	}
-	args := []string{command, r.key().Name}
-	if namespace := r.key().Namespace; namespace != "" { // a stack has none
+	args := []string{command, of.Name}
+	if namespace := of.Namespace; namespace != "" { // a stack has none
 		args = append(args, "--namespace", namespace)
 	}
 	return m.run(args...)
+}
+
+// runOf returns the run of a row, or the one that works on its release and can be attached to, nil for none.
+func (m *model) runOf(r *row) *LiveRun {
+	if r == nil || r.run != nil {
+		return r.liveRun()
+	}
+	i := slices.IndexFunc(m.snapshot.Runs, func(run LiveRun) bool { return run.Elsewhere == "" && run.worksOn(r.release.Key) })
+	if i < 0 {
+		return nil
+	}
+	return &m.snapshot.Runs[i]
 }
 
 // elsewhere says why the selected run cannot be attached to, "" if it can.
@@ -95,7 +109,7 @@ func (m *model) enterHint() string {
 	switch r := m.row(); {
 	case r == nil:
 		return ""
-	case r.run != nil:
+	case m.runOf(r) != nil:
 		return "attach"
 	}
 	return "open"
@@ -131,6 +145,7 @@ func (m *model) open(r Request) tea.Cmd {
 		m.Modes.Close(m.form)
 		m.form = nil
 		if args != nil {
+			m.goTo(args)
 			return m.run(args...)
 		}
 		if m.options.Open != nil {
@@ -143,6 +158,19 @@ func (m *model) open(r Request) tea.Cmd {
 		return starts.Init()
 	}
 	return nil
+}
+
+// goTo makes home return to the release that a command line of a form changes.
+func (m *model) goTo(args []string) {
+	i := slices.Index(args, "-n")
+	if i < 2 || i+1 >= len(args) {
+		return
+	}
+	k := Key{args[i+1], args[1]}
+	if !m.state.All && m.state.Namespace != k.Namespace {
+		m.state.Namespace, m.state.Filter = k.Namespace, "" // the filter belonged to the one before
+	}
+	m.state.Selected = row{release: &Release{Key: k}}.id()
 }
 
 // unwell counts the releases that are known to have failed or to be degraded.
@@ -214,7 +242,7 @@ func (m *model) allHint() string {
 	if m.state.All {
 		return "one namespace"
 	}
-	return "all namespaces"
+	return "all"
 }
 
 func (m *model) toggleAll() {

@@ -170,6 +170,7 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 	case snapshotMsg:
 		if msg.number == m.number {
 			m.snapshot = msg.Snapshot
+			m.snapshot.Runs = withHealth(msg.Runs, msg.Releases)
 			m.arrange()
 			return m.poll()
 		}
@@ -209,12 +210,21 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 		if b, ok := keys.Find(m.keys(), name); ok {
 			return b.Press(m.Explain)
 		}
-		return nil
+		return m.unknown(name)
 	}
 	if b, ok := keys.Find(top.Keys(), name); ok {
 		return b.Press(m.Explain)
 	}
+	switch top.(type) {
+	case *history, *past: // they take no text
+		return m.unknown(name)
+	}
 	return top.Update(k)
+}
+
+// unknown says that a key has no binding.
+func (m *model) unknown(name string) tea.Cmd {
+	return m.Explain(name + " is not a key here; press ? for help")
 }
 
 func (m *model) click(at tea.Mouse) tea.Cmd {
@@ -343,11 +353,16 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// helpLines returns the table of keys.
+// helpLines returns the table of keys, those of the topmost screen first.
 func (m *model) helpLines(width int) (out []canvas.Line) {
 	const keyWidth, nameWidth = 14, 24
-	part := ""
-	for _, k := range Doc() {
+	part, all := "", Doc()
+	if first := m.partOnTop(); first != "" {
+		isFirst := func(k keys.Key) bool { return k.Part == first }
+		isLater := func(k keys.Key) bool { return k.Part != first }
+		all = append(slices.DeleteFunc(slices.Clone(all), isLater), slices.DeleteFunc(all, isFirst)...)
+	}
+	for _, k := range all {
 		if k.Part != part {
 			if part != "" {
 				out = append(out, nil)
@@ -359,4 +374,17 @@ func (m *model) helpLines(width int) (out []canvas.Line) {
 			{Role: theme.Quiet, Text: canvas.Fit(k.More, width-keyWidth-nameWidth, m.Theme.Lines.Ellipsis)}})
 	}
 	return out
+}
+
+// partOnTop returns the heading of the keys of the history or of the past runs if one is open, else "".
+func (m *model) partOnTop() string {
+	for _, open := range slices.Backward(m.Modes) {
+		switch open.(type) {
+		case *history:
+			return partHistory
+		case *past:
+			return partPast
+		}
+	}
+	return ""
 }

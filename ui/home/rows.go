@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/ui/board/canvas"
 )
 
@@ -47,6 +48,34 @@ func (r row) key() Key {
 	return r.release.Key
 }
 
+// liveRun returns the run of a row, nil if it is that of a release.
+func (r *row) liveRun() *LiveRun {
+	if r == nil {
+		return nil
+	}
+	return r.run
+}
+
+// worksOn reports whether a run changes a release now.
+func (r *LiveRun) worksOn(k Key) bool {
+	return r.Key == k || slices.ContainsFunc(r.Parts, func(p Part) bool {
+		return p.Name == k.Namespace+"/"+k.Name && slices.Contains([]event.Status{event.Running, event.InProgress, event.Degraded, event.Paused, event.Held}, p.Status)
+	})
+}
+
+// withHealth returns runs with what is known of the health of their releases: a run is degraded as soon as its release is.
+func withHealth(runs []LiveRun, releases []Release) []LiveRun {
+	runs = slices.Clone(runs)
+	for i := range runs {
+		r := &runs[i]
+		at := slices.IndexFunc(releases, func(rel Release) bool { return rel.Key == r.Key && rel.Health.Degraded })
+		if at >= 0 && r.Status == event.Running {
+			r.Status, r.Why = event.Degraded, text.Join("; ", r.Why, releases[at].Health.Cause)
+		}
+	}
+	return runs
+}
+
 // table is the rows that match the filter, runs first.
 type table struct {
 	rows []row
@@ -63,7 +92,8 @@ func newTable(s *Snapshot, filter string, order Sort, name func(Key) string) tab
 	var t table
 	for i := range s.Runs {
 		r := &s.Runs[i]
-		if !matches(words, r.Namespace, r.Name, r.Operation, string(r.Status), r.Why, r.By) {
+		if !matches(words, r.Namespace+"/"+r.Name, r.Operation, string(r.Status), r.Why, r.By, r.Cluster) &&
+			!slices.ContainsFunc(r.Parts, func(p Part) bool { return matches(words, p.Name, p.Why) }) {
 			continue
 		}
 		t.rows = append(t.rows, row{run: r})
@@ -76,7 +106,7 @@ func newTable(s *Snapshot, filter string, order Sort, name func(Key) string) tab
 	t.runs = len(t.rows)
 	for i := range s.Releases {
 		r := &s.Releases[i]
-		if matches(words, r.Namespace, r.Name, r.Chart, r.Status, r.Health.Cause, r.By) {
+		if matches(words, r.Namespace+"/"+r.Name, r.Chart, r.ready(), r.Status, r.Health.Cause, r.By) {
 			t.rows = append(t.rows, row{release: r})
 			t.name, t.chart = max(t.name, canvas.Width(name(r.Key))), max(t.chart, canvas.Width(r.Chart))
 			t.status, t.by = max(t.status, canvas.Width(r.Status)), max(t.by, canvas.Width(r.By))

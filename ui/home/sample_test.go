@@ -71,14 +71,16 @@ type sampleHistory struct{}
 
 func (sampleHistory) Revisions() (all []Revision) {
 	for n := 14; n > 2; n-- {
-		r := Revision{Number: n, Status: "superseded", Changed: now.Add(-time.Duration(14-n)*26*time.Hour - 2*time.Hour), Record: Record{Chart: "api 2.2.0", By: "ci on runner-7"}, What: "values"}
+		r := Revision{Number: n, Status: "superseded", Changed: now.Add(-time.Duration(14-n)*26*time.Hour - 2*time.Hour), Record: Record{Chart: "api 2.2.0", By: "ci on runner-7"}, What: "values", Description: "Upgrade complete"}
 		switch n {
 		case 14:
 			r.Status, r.Chart, r.What, r.Run = "deployed", "api 2.3.1", "values, objects: 1 added, 2 changed", "20261120-120000-api"
 		case 13:
-			r.Status, r.By, r.What = "failed", "ann on box", "objects: 1 changed"
+			r.Status, r.By, r.What, r.Description = "failed", "ann on box", "objects: 1 changed", "Upgrade \"api\" failed: Deployment/api: image cannot be pulled"
+		case 10:
+			r.Description = "hotfix for the checkout"
 		case 12:
-			r.RollbackTo = 9
+			r.RollbackTo, r.Description = 9, "Rollback to 9"
 		}
 		all = append(all, r)
 	}
@@ -110,7 +112,7 @@ func releases(n int) (all []Release) {
 			r.Name, r.By = "worker", "ann on box"
 			r.Health = Health{Status: event.InProgress, Degraded: true, Ready: 1, Of: 2, Since: now.Add(-7 * time.Minute), Cause: "Deployment/worker: container main cannot start: image registry.example.com/shop/worker:0.9.0 cannot be pulled: not found"}
 		case 2:
-			r.Name, r.Status = "pg", "failed"
+			r.Name, r.Status, r.LastRun = "pg", "failed", "upgrade aborted: paused, and nobody attached or used lockstep ctl for 5m (--timeout)"
 			r.Health = Health{Status: event.InProgress, Ready: 4, Of: 5, Cause: "StatefulSet/pg: 0 of 1 replicas ready"}
 		case 5:
 			r.Status = "pending-upgrade"
@@ -128,7 +130,7 @@ func releases(n int) (all []Release) {
 func liveRuns() []LiveRun {
 	at := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
 	return []LiveRun{
-		{Key: Key{"shop", "payments"}, Operation: "upgrade payments-1.5.0", Status: event.Held, Why: "migrate: Job/migrate: exited with code 3 (2 restarts): FATAL: relation users does not exist", Since: at(4)},
+		{Key: Key{"shop", "payments"}, Operation: "upgrade payments-1.5.0", Status: event.Held, Why: "migrate: Job/migrate: exited with code 3 (2 restarts): FATAL: relation users does not exist", By: "ann on box", Since: at(4), Ends: now.Add(252 * time.Second)},
 		{Key: Key{"shop", "queue"}, Operation: "install queue-3.0.0", Status: event.Paused, Why: "before the first group", By: "ops@example.com", Since: at(12), Cluster: "lockstep-queue-x7z2k"},
 		{Key: Key{"", "apps"}, Operation: "up", Status: event.Running, Why: "1 of 3 releases", By: "ci", Since: at(1), Cluster: "lockstep-apps-9s8d7", Parts: []Part{
 			{"data/pg", event.Ready, ""}, {"shop/api", event.InProgress, "3 of 7 objects ready"}, {"shop/web", event.Waiting, "waits for shop/api"}}},

@@ -48,6 +48,8 @@ type Release struct {
 	Changed  time.Time
 	Record   // zero until it has been read
 	Health   Health
+	// LastRun is what the last run on this machine said at its end, if it did not succeed and made the latest revision.
+	LastRun string
 }
 
 // Record is what only the content of a release's record tells.
@@ -75,6 +77,8 @@ type LiveRun struct {
 	Why       string       // why it is paused or held, or how far it is, and what waiting will not make ready
 	By        string       // who started it
 	Since     time.Time
+	// Ends is when a paused or held run ends unless somebody attaches, zero if it does not.
+	Ends      time.Time
 	Cluster   string // the name of its Job, "" if it is not in the cluster
 	Elsewhere string // why it cannot be attached to from here, "" if it can
 	Parts     []Part // the releases of a stack
@@ -114,7 +118,9 @@ type Revision struct {
 	Status  string
 	Changed time.Time
 	Record
-	What string // what it changed: "values, objects: 1 added, 3 changed"
+	// Description is Helm's.
+	Description string
+	What        string // what it changed: "values, objects: 1 added, 3 changed"
 	// RollbackTo is the revision that it restored, 0 if it is no rollback.
 	RollbackTo int
 	Run        string // the name of the record of its run on this machine, "" if there is none

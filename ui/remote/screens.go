@@ -97,6 +97,11 @@ func (r *Run) OpenScreen() (closed func()) {
 	}
 }
 
+// OnlyLook tells the run that this connection is for a list of runs: the run does not wait for its user.
+func (r *Run) OnlyLook() {
+	_ = r.requests.put(protocol.Request{Query: protocol.Query{Type: protocol.Look}}) // without it, the run waits longer
+}
+
 // sendBeforeClose sends a request without the queue, whose rest is lost when the connection is closed.
 func (r *Run) sendBeforeClose(request protocol.Request) {
 	line, err := request.Encode()

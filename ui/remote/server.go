@@ -37,9 +37,9 @@ type Server struct {
 	serving sync.WaitGroup
 
 	mu             sync.Mutex
-	closing        bool // no new clients
-	conns          map[net.Conn]bool
-	lastDisconnect time.Time // of a client
+	closing        bool              // no new clients
+	conns          map[net.Conn]bool // false for a client that only looks
+	lastDisconnect time.Time         // of a client that did not only look
 }
 
 // Serve opens a socket in a directory, which it creates if necessary. command must not block.
@@ -85,15 +85,26 @@ func ServeRequests(ctx context.Context, in io.Reader, out io.Writer, screens *Sc
 	s.handle(ctx, in, &lineWriter{w: out}, false)
 }
 
-// LastClient returns the last time at which a client was connected: the current time if one is, and the
+// LastClient returns the last time at which a client was connected that did not only look: the current time if one is, and the
 // zero time if none ever was.
 func (s *Server) LastClient() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.conns) > 0 {
-		return time.Now()
+	for _, attached := range s.conns {
+		if attached {
+			return time.Now()
+		}
 	}
 	return s.lastDisconnect
+}
+
+// onlyLooks notes that the client of a connection only looks.
+func (s *Server) onlyLooks(c io.Reader) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if conn, ok := c.(net.Conn); ok {
+		s.conns[conn] = false
+	}
 }
 
 // Close removes the socket and disconnects the clients, after giving them time to read the last
@@ -149,8 +160,10 @@ func (s *Server) serve(c net.Conn) {
 		_ = c.Close()
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if s.conns[c] {
+			s.lastDisconnect = time.Now()
+		}
 		delete(s.conns, c)
-		s.lastDisconnect = time.Now()
 	}()
 	out := &lineWriter{w: c}
 	go func() {
@@ -232,6 +245,8 @@ func (s *Server) handle(ctx context.Context, c io.Reader, out *lineWriter, conne
 				screen = request.ID
 			}
 			s.screens.seen(request.ID, connected)
+		case request.Type == protocol.Look:
+			s.onlyLooks(c)
 		case request.Type == protocol.ScreenClosed:
 			s.screens.gone(request.ID)
 		case request.Type != "":

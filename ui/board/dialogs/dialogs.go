@@ -112,8 +112,8 @@ func (d *Dialog) leaveText() string {
 		return ""
 	}
 	said := "leave it running; come back with: " + d.Leave.ComeBack
-	if d.Home {
-		said = "leave it running and go back to home"
+	if d.Home != "" {
+		said = "leave it running and go back to " + d.Home
 	}
 	switch run, _ := d.RunStatus(); run {
 	case event.Paused:

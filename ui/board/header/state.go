@@ -161,8 +161,13 @@ func (h *Header) pauseText() string {
 	if h.State.Status == event.RollingBack {
 		said = text.Join(" ", "rolling back", said)
 	}
-	if o := h.State.RunOrigin; o != nil && o.Command == event.Pause && o.Why == "" && o.Via == "" && o.By != "" {
-		said = text.Join(" ", said, "by "+canvas.Clean(o.By))
+	if o := h.State.RunOrigin; o != nil && o.Command == event.Pause && o.Why == "" && o.Via == "" {
+		switch {
+		case o.By != "":
+			said = text.Join(" ", said, "by "+canvas.Clean(o.By))
+		case h.Attached:
+			said = text.Join(" ", said, "in its own terminal")
+		}
 	}
 	if following != nil && h.Next == following {
 		next = h.Theme.Lines.Next + " next: " + h.Graph.ByKey[following.Unit()].Name
@@ -266,8 +271,10 @@ func (h *Header) quitHint() string {
 		return "press q to quit; this deletes the cluster"
 	case h.Stack != nil:
 		return "press esc to see all releases"
-	case h.Home:
+	case h.Home == "home":
 		return "press esc to go home"
+	case h.Home != "":
+		return "press esc to go to " + h.Home
 	}
 	return "press q to quit"
 }

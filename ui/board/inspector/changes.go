@@ -72,6 +72,7 @@ type comparison struct {
 	object  *event.ObjectState
 	current basis
 	known   bool // the answer is still valid
+	past    bool // the change has happened
 }
 
 // maxCompared is how many objects of a selected group are compared.

@@ -125,6 +125,16 @@ func ChangeLines(c inspect.Change, names, width int, ellipsis string) []canvas.L
 	return changeLines(x, graph.ShortObject(x.object.Object), names, unlimited, width, ellipsis)
 }
 
+// PastChangeLines is like ChangeLines for a change between two revisions, which has happened.
+func PastChangeLines(c inspect.Change, names, width int, ellipsis string) []canvas.Line {
+	x := comparison{object: &event.ObjectState{Object: c.Object}, known: true, past: true}
+	x.set(c, nil)
+	return changeLines(x, graph.ShortObject(x.object.Object), names, unlimited, width, ellipsis)
+}
+
+// pastTexts are the texts of what happened between two revisions.
+var pastTexts = map[inspect.Action]string{inspect.Create: "created", inspect.Modify: "changed", inspect.Replace: "replaced", inspect.Delete: "deleted"}
+
 // SharedChange returns a change that several objects have in common, as the diff shows it.
 func SharedChange(objects []plan.Object, c inspect.Change, width int) []canvas.Line {
 	x := comparison{object: &event.ObjectState{Object: c.Object}, known: true}
@@ -153,6 +163,9 @@ func changeLines(x comparison, name string, names, room, width int, ellipsis str
 		change.Text = x.unavailable
 	default:
 		change.Role, change.Text = changeText(x.object, x.change)
+		if text := pastTexts[x.change.Action]; x.past && len(x.change.Fields) == 0 && text != "" {
+			change.Text = text
+		}
 		if x.change.Message != "" && !(x.change.Action == inspect.Hook && applied(x.object)) { // the message was about the future
 			head = append(head, canvas.Piece{Role: theme.Text, Text: ": " + x.change.Message})
 		}

@@ -65,7 +65,7 @@ type Run struct {
 	Throwaway bool                // quitting deletes the cluster
 	Command   func(event.Command) // nil if the screen is read-only
 	Abort     func() tea.Cmd      // closes all modes and opens the abort dialog
-	Home      bool                // home opened the screen, and is shown after it
+	Home      string              // what home, which opened the screen, shows after it; "" if it did not
 	Leave     Leave
 }
 

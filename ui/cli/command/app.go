@@ -112,7 +112,7 @@ type App struct {
 	Quiet    bool // a screen is open, so that nothing may be printed
 	Version  string
 	Image    string // container image of this version
-	FromHome bool   // home started the command, and is shown again after it
+	FromHome string // where home returns to after the command, which it started: "home", "the history"; else ""
 }
 
 // Display returns the Display that a command prints to, in the format that its -o selects.

@@ -10,15 +10,16 @@ import (
 // byHomeVar is set in the environment of a process whose command home has started.
 const byHomeVar = "LOCKSTEP_STARTED_BY_HOME"
 
-// startedByHome reports whether home has started this process. The processes that this one starts do not inherit it.
-var startedByHome = func() bool {
+// startedByHome is where home returns to after this process: "home", "the history"; "" if home has not started it. The processes
+// that this one starts do not inherit it.
+var startedByHome = func() string {
 	defer func() { _ = os.Unsetenv(byHomeVar) }() // fails only for an invalid name
-	return os.Getenv(byHomeVar) != ""
+	return os.Getenv(byHomeVar)
 }()
 
 // RunFromHome runs a command line of lockstep in another process until it ends, or no longer needs the terminal: a run that
-// the user leaves continues in that process, also after home has ended. It returns the error that the command has printed, "" for none.
-func RunFromHome(args []string) (failure string) {
+// the user leaves continues in that process, also after home has ended. returnTo is what is shown then, "home" or a part of it. It returns the error that the command has printed, "" for none.
+func RunFromHome(args []string, returnTo string) (failure string) {
 	self, err := os.Executable()
 	if err != nil {
 		return err.Error()
@@ -26,7 +27,7 @@ func RunFromHome(args []string) (failure string) {
 	cmd := exec.Command(self, args...)
 	cmd.Args[0] = os.Args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), byHomeVar+"=1")
+	cmd.Env = append(os.Environ(), byHomeVar+"="+returnTo)
 	wait, err := startForHome(cmd)
 	if err != nil {
 		return err.Error()

@@ -16,7 +16,7 @@ const homePipe = 3
 // toHome takes what home says about the end of this command. Home reads it until it is closed, because the command has ended or
 // has dropped the terminal. It is nil if home has not started this process.
 var toHome = func() *os.File {
-	if !startedByHome {
+	if startedByHome == "" {
 		return nil
 	}
 	unix.CloseOnExec(homePipe)

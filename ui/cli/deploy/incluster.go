@@ -48,7 +48,7 @@ func (c *clusterFlags) add(f *pflag.FlagSet) {
 // this terminal or connect to the cluster from outside, or are passed in another way.
 var localFlags = []string{
 	"in-cluster", "service-account", "image", "keep-for", "sandbox", "output", "no-tui", "report", "notify-key-file", "on-hangup", "create-namespace",
-	"values", "set", "set-string", "set-json", "set-file", "set-literal",
+	"values", "set", "set-string", "set-json", "set-file", "set-literal", "values-from-revision",
 	"version", "devel", "repo", "username", "password", "ca-file", "cert-file", "key-file", "insecure-skip-tls-verify", "plain-http",
 	"pass-credentials", "verify", "keyring", "dependency-update", "generate-name", "name-template", "labels", "hold-on-failure",
 	"readiness", "readiness-file", "no-wait-for", "plan",
@@ -192,6 +192,9 @@ func (a *app) deployInCluster(cmd *cobra.Command, c clusterFlags, d *deployFlags
 		}
 		p.files[valuesInCluster] = []byte(values)
 		p.args = append(p.args, "--values="+valuesInCluster)
+	}
+	if d.Base.Revision > 0 && d.options.ResetValues {
+		p.args = append(p.args, "--reset-values")
 	}
 	if registry.IsOCI(ref) && p.task(a, cmd, c, r).TooLarge() {
 		delete(p.files, chartInCluster)

@@ -148,7 +148,7 @@ func withComment(words []string, why string) string {
 
 // valueFlags returns the names of the flags that a file with all user values replaces.
 func valueFlags() []string {
-	names := []string{"reuse-values", "reset-values", "reset-then-reuse-values"}
+	names := []string{"reuse-values", "reset-values", "reset-then-reuse-values", input.BaseFlag}
 	var flags pflag.FlagSet
 	input.AddValueFlags(&flags, &values.Options{})
 	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })

@@ -15,6 +15,7 @@ reverse of their old order), post-upgrade hooks.
 
 Without new values, the values of the last revision are reused. --reuse-values merges new values into them,
 --reset-values ignores them, and --reset-then-reuse-values merges them into the new chart's defaults.
+--values-from-revision 3 takes those of revision 3 instead, as if they were in a first values file.
 
 The screen, the checks and Ctrl-C work as in "lockstep install". With --rollback-on-failure, a failure rolls back to
 the last good revision, in that revision's order.`
@@ -61,13 +62,19 @@ lockstep upgrade shop ./shop --rollback-on-failure`,
 	f.BoolVar(&o.ReuseValues, "reuse-values", false, "merge given values into the last revision's")
 	f.BoolVar(&o.ResetValues, "reset-values", false, "ignore the last revision's values")
 	f.BoolVar(&o.ResetThenReuseValues, "reset-then-reuse-values", false, "merge the last revision's values, then the given ones, into the chart's defaults")
+	f.IntVar(&flags.deploy.Base.Revision, input.BaseFlag, 0, "start from the values of this revision; given values override them")
 	f.BoolVar(&o.CleanupOnFail, "cleanup-on-fail", false, "delete objects created by a failed upgrade")
 	f.IntVar(&o.HistoryMax, "history-max", a.Settings.MaxHistory, "maximum revisions to keep; 0 keeps all")
 	a.completeGroups(cmd, func(args []string) string { return args[len(args)-1] }, &flags.deploy)
+	cmd.MarkFlagsMutuallyExclusive(input.BaseFlag, "reset-values")
 	return cmd, flags
 }
 
 func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, r runOptions, name, ref string, exec executor) error {
+	flags.deploy.Base.Release = name
+	if o := &flags.deploy.options; flags.deploy.Base.Revision > 0 { // the revision may have no values
+		o.ResetValues = !o.ReuseValues && !o.ResetThenReuseValues
+	}
 	if flags.run.cluster.enabled || exec.printManifests {
 		return a.deployInCluster(cmd, flags.run.cluster, &flags.deploy, r, name, ref, exec)
 	}

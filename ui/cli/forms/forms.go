@@ -44,6 +44,7 @@ func Ask(a *command.App, cmd *cobra.Command, args []string) ([]string, error) {
 	}()
 	o := options(a)
 	o.Input = inputOf(a, cmd, args)
+	o.NamespaceGiven = cmd.Flag("namespace").Changed
 	if o.HasFlag("--sandbox") {
 		o.Context = "a throwaway cluster"
 	}
@@ -57,8 +58,12 @@ func ForHome(cmd *cobra.Command, a *command.App) func(*screen.Screen, home.Reque
 	return func(s *screen.Screen, r home.Request, done func([]string) tea.Cmd) keys.Mode {
 		o := o
 		o.Operation, o.Name, o.Namespace, o.Done = r.Operation, r.Release, r.Namespace, done
-		if r.Revision > 0 {
-			o.Revision = strconv.Itoa(r.Revision)
+		switch n := strconv.Itoa(r.Revision); {
+		case r.Revision == 0:
+		case r.Operation == form.Upgrade:
+			o.Values = form.RevisionPrefix + n
+		default:
+			o.Revision = n
 		}
 		return form.New(cmd.Context(), s, o)
 	}
@@ -74,7 +79,7 @@ func options(a *command.App) form.Options {
 }
 
 // own are the flags for which forms have fields.
-var own = []string{"version", "values", "reuse-values", "namespace"}
+var own = []string{"version", "values", input.BaseFlag, "reuse-values", "namespace"}
 
 // inputOf returns what the user has already given of a command.
 func inputOf(a *command.App, cmd *cobra.Command, args []string) form.Input {
@@ -99,6 +104,9 @@ func inputOf(a *command.App, cmd *cobra.Command, args []string) form.Input {
 	in.Keep = value("reuse-values") == "true"
 	if f := cmd.Flag("values"); f != nil {
 		files, _ := cmd.Flags().GetStringSlice("values") // the flag is one
+		if n := value(input.BaseFlag); n != "" {
+			files = append([]string{form.RevisionPrefix + n}, files...)
+		}
 		in.Values = strings.Join(files, ",")
 	}
 	other := func(words *[]string) func(string, []string) {
@@ -140,15 +148,26 @@ func (s source) Plan(ctx context.Context, args []string) (form.Plan, error) {
 	if p == nil {
 		return form.Plan{Lines: []form.Line{{Role: theme.Strong, Text: "There is nothing to do."}}, Summary: "nothing to do"}, nil
 	}
+	return planned(p), nil
+}
+
+// withData are kinds whose objects hold data, or that delete others with data. Replacing one asks for the release's name.
+var withData = []string{"StatefulSet", "PersistentVolumeClaim", "PersistentVolume", "CustomResourceDefinition", "Namespace"}
+
+// planned returns a plan as the form shows it.
+func planned(p *report.Plan) form.Plan {
 	refused, _ := p.Count()
 	out := form.Plan{Lines: planLines(p), Summary: p.Summary(), Refused: refused > 0 || len(p.Errors) > 0}
 	for _, c := range p.Changes {
 		out.Conflicts = out.Conflicts || c.Conflict
-		if c.Action == inspect.Delete {
+		switch {
+		case c.Action == inspect.Delete:
 			out.Deletes = append(out.Deletes, c.Object.String())
+		case c.Action == inspect.Replace && slices.Contains(withData, c.Object.Kind):
+			out.Deletes = append(out.Deletes, c.Object.String()+" (and creates it again)")
 		}
 	}
-	return out, nil
+	return out
 }
 
 // SavePlan saves the plan in the current directory.

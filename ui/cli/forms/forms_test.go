@@ -12,6 +12,7 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/home/form"
@@ -45,6 +46,17 @@ func TestRefusalIsFirst(t *testing.T) {
 	p.Errors = []plan.Warning{{Object: &plan.Object{Kind: "ConfigMap", Name: "x"}, Message: "ConfigMap/x is owned by release other"}}
 	if lines := planLines(p); len(lines) < 2 || lines[0].Text != "error: ConfigMap/x is owned by release other" || !strings.HasPrefix(lines[1].Text, "warning: ") {
 		t.Errorf("the lines are %v", lines)
+	}
+}
+
+// TestReplacedData: replacing an object that holds data asks for the release's name, as deleting any object does.
+func TestReplacedData(t *testing.T) {
+	change := func(kind string, action inspect.Action) inspect.Change {
+		return inspect.Change{Object: plan.Object{Kind: kind, Name: "x"}, Action: action}
+	}
+	got := planned(&report.Plan{Changes: []inspect.Change{change("StatefulSet", inspect.Replace), change("Deployment", inspect.Replace), change("Job", inspect.Delete), change("StatefulSet", inspect.Modify)}}).Deletes
+	if want := []string{"StatefulSet/x (and creates it again)", "Job/x"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -137,18 +149,21 @@ func TestValuesToEdit(t *testing.T) {
 			t.Errorf("%s: got %q, want %q (%v)", c.name, got, c.want, err)
 		}
 	}
-	path, err := s.Save("web", "", "a: 1\n")
+	path, err := s.Save("web", "", "", "a: 1\n")
 	if err != nil || path != "values-web.yaml" {
 		t.Fatal(path, err)
 	}
-	if again, err := s.Save("web", path, "a: 2\n"); err != nil || again != path {
+	if again, err := s.Save("web", path, "a: 1\n", "a: 2\n"); err != nil || again != path {
 		t.Error(again, err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "a: 2\n" {
 		t.Errorf("got %q %v", text, err)
 	}
-	if other, err := s.Save("web", "", "a: 3\n"); err != nil || other == path {
+	if other, err := s.Save("web", "", "", "a: 3\n"); err != nil || other == path {
 		t.Errorf("a new form writes over %s: %v", other, err)
+	}
+	if other, err := s.Save("web", path, "a: 1\n", "a: 4\n"); err != nil || other == path {
+		t.Errorf("a file that was changed meanwhile is written over: %s %v", other, err)
 	}
 }
 
@@ -159,6 +174,7 @@ func TestInputOfACommand(t *testing.T) {
 		{"install cart", "install cart -n default", ""},
 		{"install ./shop", "install ./shop -n default", ""},
 		{"upgrade shop --version 1.2 -f a.yaml -f b.yaml --reuse-values", "upgrade shop --version 1.2 -f a.yaml,b.yaml --reuse-values -n default", ""},
+		{"upgrade shop -f a.yaml --values-from-revision 3", "upgrade shop --values-from-revision 3 -f a.yaml -n default", ""},
 		{"upgrade --set a=1,b=2 --set password=hunter2 --no-hooks=false", "upgrade -n default --no-hooks=false --set a=1,b=2 --set password=hunter2", "upgrade -n default --no-hooks=false --set a=1,b=2 --set password=…"},
 	} {
 		var in form.Input
@@ -170,6 +186,7 @@ func TestInputOfACommand(t *testing.T) {
 		f := cmd.Flags()
 		f.String("version", "", "")
 		f.StringSliceP("values", "f", nil, "")
+		f.Int("values-from-revision", 0, "")
 		f.StringArray("set", nil, "")
 		f.Bool("reuse-values", false, "")
 		f.Bool("no-hooks", false, "")

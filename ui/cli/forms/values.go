@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"helm.sh/helm/v4/pkg/cli/values"
@@ -64,12 +65,14 @@ func valuesFiles(ctx context.Context, in form.Input) (list []form.Suggestion, er
 // Values returns the chosen files, or else the values of the revision that an upgrade keeps, or the chart's defaults as comments.
 func (s source) Values(ctx context.Context, in form.Input) (string, error) {
 	text, err := command.Cancelable(ctx, func(ctx context.Context) (string, error) {
-		switch {
-		case in.Values != "" && !strings.Contains(in.Values, ","):
-			data, err := os.ReadFile(in.Values)
+		switch revision, files := in.ValuesFrom(); {
+		case revision != "":
+			return s.valuesOf(ctx, in, revision, files)
+		case files != "" && !strings.Contains(files, ","):
+			data, err := os.ReadFile(files)
 			return string(data), err
-		case in.Values != "":
-			merged, err := charts.Values(values.Options{ValueFiles: strings.Split(in.Values, ",")}, s.Settings)
+		case files != "":
+			merged, err := charts.Values(fileOptions(files), s.Settings)
 			if err != nil {
 				return "", err
 			}
@@ -80,6 +83,30 @@ func (s source) Values(ctx context.Context, in form.Input) (string, error) {
 		return s.defaults(ctx, in)
 	})
 	return text, new(mask.Mask).Error(err)
+}
+
+func fileOptions(files string) (o values.Options) {
+	if files != "" {
+		o.ValueFiles = strings.Split(files, ",")
+	}
+	return o
+}
+
+// valuesOf returns the values of a revision with those of files on top.
+func (s source) valuesOf(ctx context.Context, in form.Input, revision, files string) (string, error) {
+	n, err := strconv.Atoi(revision)
+	if err != nil {
+		return "", fmt.Errorf("%q is not the number of a revision", revision)
+	}
+	given, err := charts.Values(fileOptions(files), s.Settings)
+	if err != nil {
+		return "", err
+	}
+	merged, err := input.BaseRevision{Release: in.Name, Revision: n}.Merge(ctx, s.App, in.Namespace, given)
+	if err != nil {
+		return "", err
+	}
+	return charts.YAML(merged)
 }
 
 // oldValues suggests the values of the revisions before the one whose values an upgrade keeps, the newest first. It returns nil if
@@ -106,7 +133,7 @@ func (s source) oldValues(ctx context.Context, in form.Input) (list []form.Sugge
 		if rel.Version == kept {
 			continue
 		}
-		list = append(list, form.Suggestion{Value: fmt.Sprintf("revision %d", rel.Version), Text: content,
+		list = append(list, form.Suggestion{Value: fmt.Sprint(form.RevisionPrefix, rel.Version),
 			About: strings.Join(about(rel), ", "), Detail: valuesDetail(history, kept, rel.Version)})
 	}
 	return list
@@ -197,9 +224,9 @@ func (s source) defaults(ctx context.Context, in form.Input) (string, error) {
 	return b.String(), nil
 }
 
-// Save writes edited values to a file, which only the user can read.
-func (s source) Save(release, path, text string) (string, error) {
-	if path != "" {
+// Save writes edited values to a file, which only the user can read. A file that was changed meanwhile stays as it is.
+func (s source) Save(release, path, was, text string) (string, error) {
+	if now, err := os.ReadFile(path); err == nil && string(now) == was {
 		return path, os.WriteFile(path, []byte(text), 0o600)
 	}
 	return input.SaveValues(release, text)

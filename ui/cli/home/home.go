@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockstep/kube/helmfile"
 	"lockstep/theme"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/forms"
@@ -20,9 +21,9 @@ const homeLong = `Show the live runs and the releases of a namespace: charts, re
 "lockstep" without a command opens home, too.
 
 Enter attaches to the selected run, or opens the selected release group by group; esc leads back. h lists the revisions of a
-release and what each changed, compares any two, replays their runs and rolls back. u, i, r, x and t open forms to upgrade,
-install, roll back, uninstall and test; a form shows the plan and the command before anything is written. "lockstep help keys"
-lists all keys.
+release and what each changed, compares any two, replays their runs, rolls back, and upgrades with the values of one. u, i, r, x
+and t open forms to upgrade, install, roll back, uninstall and test; a form shows the plan and the command before anything is
+written. U runs "lockstep up --step" for the helmfile here. "lockstep help keys" lists all keys.
 
 Home itself changes nothing: it runs ordinary commands of lockstep, which it shows first, and comes back when they end, until you quit. Esc in a
 live run returns to home, which lists the run at the top; the run continues, even after you quit home.
@@ -59,14 +60,14 @@ func (a *app) home(cmd *cobra.Command, all bool) error {
 	}
 	o := home.Options{
 		Source: &source{client: client}, State: &home.State{Namespace: a.Settings.Namespace(), All: all}, Context: client.ContextName(),
-		Form: forms.ForHome(cmd, a.App),
+		Form: forms.ForHome(cmd, a.App), Helmfile: helmfile.Exists("."),
 	}
 	for cmd.Context().Err() == nil {
 		args, err := a.show(cmd, o)
 		if err != nil || args == nil {
 			return err
 		}
-		o.Notice, o.NoticeRole = start(cmd, args)
+		o.Notice, o.NoticeRole = start(cmd, args, o.State.Place())
 	}
 	return context.Cause(cmd.Context())
 }
@@ -82,8 +83,8 @@ func (a *app) show(cmd *cobra.Command, o home.Options) ([]string, error) {
 }
 
 // start runs a command line. It returns what home says about its end.
-func start(cmd *cobra.Command, args []string) (notice string, role theme.Role) {
-	failure := command.RunFromHome(append(command.ConnectionArgs(cmd, nil), args...))
+func start(cmd *cobra.Command, args []string, returnTo string) (notice string, role theme.Role) {
+	failure := command.RunFromHome(append(command.ConnectionArgs(cmd, nil), args...), returnTo)
 	if failure == "" {
 		return "", theme.Text
 	}

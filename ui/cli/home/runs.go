@@ -43,8 +43,9 @@ type liveRuns struct {
 // liveRun is a run that home is connected to.
 type liveRun struct {
 	row   home.LiveRun
-	ended bool // its events have ended
-	over  bool // the run has ended, perhaps before its Job
+	alone time.Time // since when nobody has done anything to it, as far as its events tell
+	ended bool      // its events have ended
+	over  bool      // the run has ended, perhaps before its Job
 }
 
 // jobID returns the key of a run in the cluster.
@@ -101,6 +102,7 @@ func (l *liveRuns) connectLocal(ctx context.Context, running *sync.WaitGroup) {
 	l.forgetEnded(dir)
 	found, _ := remote.NewRuns(dir, l.known) // the runs of somebody else's directory are not shown
 	for socket, r := range found {
+		r.OnlyLook()
 		same, known := runs.SameCluster(ctx, l.client, r)
 		if !known { // for example while the API server is away
 			same = r.Operation.Context == l.client.ContextName()
@@ -110,7 +112,7 @@ func (l *liveRuns) connectLocal(ctx context.Context, running *sync.WaitGroup) {
 			l.put(socket, &liveRun{ended: true})
 			continue
 		}
-		run := &liveRun{row: home.LiveRun{Key: home.Key{Namespace: r.Operation.Namespace, Name: r.Operation.Release}, Operation: r.Operation.Name}}
+		run := &liveRun{row: home.LiveRun{Key: home.Key{Namespace: r.Operation.Namespace, Name: r.Operation.Release}, Operation: r.Operation.Name, By: kube.Self()}} // others cannot open its socket
 		l.put(socket, run)
 		running.Go(func() { l.read(ctx, run, r) })
 	}
@@ -163,18 +165,37 @@ func (l *liveRuns) read(ctx context.Context, run *liveRun, r *remote.Run) {
 	reader := r.Feed().Reader()
 	for {
 		events, more := reader.Next(ctx)
+		l.mu.Lock()
 		for _, e := range events {
 			state.Apply(e)
+			run.follow(e)
 		}
-		l.mu.Lock()
 		run.over = !state.Ended.IsZero()
 		describe(&run.row, &state)
+		run.row.Ends = run.ends(&state)
 		l.mu.Unlock()
 		if !more || run.over {
 			return
 		}
 		l.changed()
 	}
+}
+
+// follow notes events after which an unattended run waits for its whole timeout again (R47).
+func (r *liveRun) follow(e event.Event) {
+	switch e.Kind {
+	case event.KindOperation, event.KindRun, event.KindCommand, event.KindScreens:
+		r.alone = e.Time
+	}
+}
+
+// ends returns when a paused or held run of this machine ends unless somebody attaches, zero if it does not (R47).
+func (r *liveRun) ends(s *event.State) time.Time {
+	paused := r.row.Status == event.Paused || r.row.Status == event.Held
+	if !paused || r.row.Cluster != "" || s.Screens > 0 || s.AwaitsApproval() != nil || s.Operation.Timeout == 0 {
+		return time.Time{}
+	}
+	return r.alone.Add(s.Operation.Timeout)
 }
 
 func (l *liveRuns) end(run *liveRun) {

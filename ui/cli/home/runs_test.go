@@ -6,12 +6,14 @@ import (
 	"os/user"
 	"strings"
 	"testing"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/incluster"
 	"lockstep/ui/home"
+	"lockstep/ui/report"
 )
 
 // TestDescribe: home says of a stack's releases what the screen of the run says.
@@ -74,6 +76,67 @@ func TestDescribeStuck(t *testing.T) {
 		state.Apply(step.Event)
 		if describe(&row, &state); row.Status != step.status || row.Why != step.why {
 			t.Errorf("after %s %s the run is shown as %s: %s", step.Kind, step.Event.Status, row.Status, row.Why)
+		}
+	}
+}
+
+// TestEnds (R47): a run that is paused and has no screen ends after its timeout, which starts again when a screen closes.
+func TestEnds(t *testing.T) {
+	start := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+	var state event.State
+	var run liveRun
+	for n, step := range []struct {
+		event.Event
+		ends int // minutes after the start, 0 for never
+	}{
+		{event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "s", Timeout: 5 * time.Minute}}, 0},
+		{event.Event{Kind: event.KindScreens, Screens: 1}, 0},
+		{event.Event{Kind: event.KindRun, Status: event.Paused}, 0},
+		{event.Event{Kind: event.KindScreens}, 8},
+		{event.Event{Kind: event.KindWarning}, 8},
+		{event.Event{Kind: event.KindCommand, Command: event.Break, Status: event.Accepted}, 10},
+		{event.Event{Kind: event.KindRun, Status: event.Running}, 0},
+		{event.Event{Kind: event.KindRun, Status: event.Held}, 12},
+	} {
+		step.Time = start.Add(time.Duration(n) * time.Minute)
+		state.Apply(step.Event)
+		run.follow(step.Event)
+		describe(&run.row, &state)
+		want := time.Time{}
+		if step.ends > 0 {
+			want = start.Add(time.Duration(step.ends) * time.Minute)
+		}
+		if got := run.ends(&state); !got.Equal(want) {
+			t.Errorf("after %s %s it ends at %s, want %s", step.Kind, step.Event.Status, got, want)
+		}
+	}
+}
+
+// TestLastRun: a release whose last run on this machine did not succeed says why, until something else changes it.
+func TestLastRun(t *testing.T) {
+	start := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+	k := home.Key{Namespace: "shop", Name: "api"}
+	run := func(outcome event.Status, message string) report.Run {
+		r := report.Run{Started: start}
+		r.Operation, r.Outcome, r.Seconds, r.Message = "upgrade", string(outcome), 300, message
+		return r
+	}
+	for _, c := range []struct {
+		outcome event.Status
+		message string
+		changed time.Duration
+		want    string
+	}{
+		{event.Aborted, "aborted: paused, and nobody attached", time.Minute, "upgrade aborted: paused, and nobody attached"},
+		{event.Aborted, "aborted by ctrl-c", time.Minute, "upgrade aborted by ctrl-c"},
+		{event.Failed, "1 group failed", time.Minute, "upgrade failed: 1 group failed"},
+		{event.Aborted, "aborted", time.Hour, ""},
+		{event.Succeeded, "", time.Minute, ""},
+	} {
+		releases := []home.Release{{Key: k, Changed: start.Add(c.changed)}, {}}
+		o := &outcomes{last: map[home.Key]report.Run{k: run(c.outcome, c.message)}}
+		if o.describe(releases); releases[0].LastRun != c.want || releases[1].LastRun != "" {
+			t.Errorf("%s: %q, want %q", c.outcome, releases[0].LastRun, c.want)
 		}
 	}
 }

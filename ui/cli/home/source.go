@@ -44,7 +44,24 @@ func (s *source) Follow(ctx context.Context, namespace string, show func(home.Sn
 	var running sync.WaitGroup
 	defer running.Wait()
 	live := &liveRuns{client: s.client, namespace: namespace, runs: map[string]*liveRun{}}
-	live.changed = func() { update(func(now *home.Snapshot) { now.Runs = live.rows() }) }
+	past, shown := &outcomes{context: s.client.ContextName()}, 0
+	past.read()
+	describeAgain := func() {
+		update(func(now *home.Snapshot) {
+			past.read()
+			now.Releases = slices.Clone(now.Releases) // the screen has the old ones
+			past.describe(now.Releases)
+		})
+	}
+	live.changed = func() {
+		rows := live.rows()
+		update(func(now *home.Snapshot) {
+			if len(rows) < shown { // a run has ended; its record is complete a moment later
+				time.AfterFunc(time.Second, describeAgain)
+			}
+			now.Runs, shown = rows, len(rows)
+		})
+	}
 	running.Go(func() { live.follow(ctx) })
 	if namespace != "" {
 		s.askRights(namespace)
@@ -64,6 +81,7 @@ func (s *source) Follow(ctx context.Context, namespace string, show func(home.Sn
 			})
 		}
 		update(func(now *home.Snapshot) {
+			past.describe(releases)
 			now.Releases, now.Listed, now.Away = releases, listed, ""
 			now.NoNamespace = now.NoNamespace && len(rows) == 0
 			if away != nil {
@@ -155,7 +173,7 @@ func (h *history) Revisions() (all []home.Revision) {
 		records = report.RecordedRuns(dir)
 	}
 	for _, r := range h.ReleaseHistory.Revisions() {
-		row := home.Revision{Number: r.Number, Status: r.Status, Changed: r.Changed, Record: record(r.Details), What: r.What, RollbackTo: r.RollbackTo}
+		row := home.Revision{Number: r.Number, Status: r.Status, Changed: r.Changed, Record: record(r.Details), Description: r.Description, What: r.What, RollbackTo: r.RollbackTo}
 		i := slices.IndexFunc(records, func(run report.Run) bool {
 			return run.Release == h.of.Name && run.Namespace == h.of.Namespace && run.Revision == r.Number && run.Context == h.context
 		})

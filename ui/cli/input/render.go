@@ -53,6 +53,8 @@ type ChartInput struct {
 	Chart  ChartFlags
 	Values values.Options
 	Post   PostFlags
+	// Base is the revision whose values lie below the given ones.
+	Base BaseRevision
 	// Options are the options with flags that need not be loaded.
 	Options kube.ChartOptions
 }
@@ -75,6 +77,9 @@ func (i *ChartInput) Load(ctx context.Context, a *command.App, ref string) (kube
 	o.Source = i.Chart.source(ref)
 	o.Values, err = command.Load(ctx, "the values", func(context.Context) (map[string]any, error) { return charts.Values(i.Values, a.Settings) })
 	if err != nil {
+		return o, err
+	}
+	if o.Values, err = i.Base.Merge(ctx, a, a.Settings.Namespace(), o.Values); err != nil {
 		return o, err
 	}
 	hideValues(a, o.Chart, o.Values, nil)

@@ -117,7 +117,7 @@ func (a *app) watchOnScreen(cmd *cobra.Command, client *kube.Client, view *kube.
 	}
 	cancel()
 	viewing.Wait()
-	if a.FromHome { // it shows the release
+	if a.FromHome != "" { // it shows the release
 		return errors.Join(err, viewErr)
 	}
 	return errors.Join(err, viewErr, a.Display(cmd).Show(report.Release{State: state, Timings: timings(view.Course())}))

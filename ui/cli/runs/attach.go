@@ -86,7 +86,7 @@ func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, onScreen bool, af
 	switch {
 	case s.Ended.IsZero() && r.Lost() && cmd.Context().Err() == nil: // a signal quits, and ends the connection
 		return lostError(d, r.Err())
-	case s.Ended.IsZero() && a.FromHome:
+	case s.Ended.IsZero() && a.FromHome != "":
 		return nil
 	case s.Ended.IsZero():
 		d.Note(cmp.Or(afterQuit, "the run continues; attach again: "+AttachCommand(cmd, r.Operation)))
@@ -161,7 +161,7 @@ func ShowLive(a *command.App, cmd *cobra.Command, r *remote.Run, send func(event
 		err = nil // a signal quits, as the key q does
 	}
 	switch now := r.Now(cmd.Context()); {
-	case now.Ended.IsZero() && a.FromHome: // home shows the run
+	case now.Ended.IsZero() && a.FromHome != "": // home shows the run
 	case now.Ended.IsZero():
 		err = errors.Join(err, a.Display(cmd).Show(report.NewRunStatus(now)))
 	default:

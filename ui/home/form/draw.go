@@ -99,6 +99,9 @@ func (m *Form) drawField(y, width int, e *entry, focus bool) {
 		cv.PutFit(valueX, y, width, theme.Text, cmp.Or(value, keepRows[0].Value))
 	} else {
 		m.drawInput(valueX, y, width, &e.input, focus)
+		if focus && e.prefilled && value != "" { // what is typed replaces it
+			cv.Highlight(valueX, y, min(canvas.Width(canvas.Clean(value)), width))
+		}
 	}
 	from := valueX + width + 2
 	cv.PutFit(from, y, m.W-1-from, remarkRole, remark)
@@ -163,6 +166,8 @@ func (m *Form) remark(e *entry) (string, theme.Role) {
 // valuesRemark says which values count.
 func (m *Form) valuesRemark(in Input) string {
 	switch {
+	case strings.HasPrefix(in.Values, RevisionPrefix) && m.o.Operation == Upgrade:
+		return "its values, on top of the chart's defaults"
 	case in.Values != "":
 		return "on top of the chart's defaults"
 	case m.o.Operation == Install:

@@ -14,6 +14,7 @@ import (
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/edit"
 	"lockstep/ui/board/keys"
+	"lockstep/ui/board/page"
 	"lockstep/ui/board/screen"
 )
 
@@ -29,8 +30,9 @@ type Source interface {
 	// Values returns the text to edit: the chosen values, or those of the last revision. It is not masked, because only the
 	// user's own editor shows it.
 	Values(ctx context.Context, in Input) (string, error)
-	// Save writes values to a file, or to a new one named after of if path is "", and returns its path.
-	Save(of, path, text string) (string, error)
+	// Save writes values to the file at path if that still has the content was, else to a new one named after the release, and
+	// returns its path.
+	Save(release, path, was, text string) (string, error)
 }
 
 // Suggestion is a value that can be chosen.
@@ -38,8 +40,6 @@ type Suggestion struct {
 	Value string
 	About string
 	Best  bool // selected at first
-	// Text is the content that the value stands for, "" if it stands for itself. It is saved to a file, and the value is that file.
-	Text string
 	// Detail says more while the value is selected.
 	Detail []Line
 }
@@ -66,6 +66,8 @@ type Plan struct {
 type Options struct {
 	Input
 	Source Source
+	// NamespaceGiven means that the user has chosen the namespace; else what is typed replaces it.
+	NamespaceGiven bool
 	// Context names the cluster.
 	Context string
 	// AtQuit registers a function to call if the program exits at once. May be nil.
@@ -88,7 +90,8 @@ type Form struct {
 		text  string // in the user's editor
 		saved string // the file with the values edited in this form, "" without one
 	}
-	at *canvas.Rect // where the user types; nil: nowhere
+	help *page.Page
+	at   *canvas.Rect // where the user types; nil: nowhere
 }
 
 // entry is a field and its input.
@@ -97,7 +100,7 @@ type entry struct {
 	input     textinput.Model
 	taken     Suggestion // the last one that was taken
 	offered   bool       // the form has filled it in once
-	prefilled bool       // and the user has not touched it
+	prefilled bool       // by the form, and the user has not touched it
 }
 
 // New returns a form for Options.Operation, with the given fields filled in. The first empty field that is needed has the
@@ -105,11 +108,13 @@ type entry struct {
 func New(ctx context.Context, s *screen.Screen, o Options) *Form {
 	m := &Form{Screen: s, ctx: ctx, o: o}
 	m.lists.known = map[string]answer{}
+	m.help = page.New(s, "keys", helpLines)
+	m.help.Columns = true
 	for _, f := range fieldsOf[o.Operation] {
 		in := keys.NewInput()
 		in.SetValue(o.Input.Get(f))
 		in.CursorEnd()
-		m.fields = append(m.fields, &entry{field: f, input: in})
+		m.fields = append(m.fields, &entry{field: f, input: in, prefilled: f == Namespace && !o.NamespaceGiven})
 	}
 	m.focusOn(max(m.missing(), 0))
 	return m

@@ -121,7 +121,7 @@ func (s *samples) Suggest(_ context.Context, in Input, f Field) ([]Suggestion, e
 		return []Suggestion{{Value: "1.3.0", About: "the version of the folder"}}, nil
 	case Values:
 		if in.Operation == Upgrade {
-			return []Suggestion{{Value: "revision 2", About: "27 Nov 09:12, shop 1.1.0, values: replicas, tag", Text: "replicas: 3\ntag: 2\n", Detail: []Line{{Role: theme.Strong, Text: "Upgrade complete, by ann on box"}, {Role: theme.Strong, Text: "unlike revision 4"}, {Indent: 4, Role: theme.Bad, Text: "- replicas: 5"}, {Indent: 4, Role: theme.Good, Text: "+ replicas: 3"}}}, {Value: "values-prod.yaml"}, {Value: "shop/values.yaml", About: "the defaults of chart shop"}}, nil
+			return []Suggestion{{Value: "revision 2", About: "27 Nov 09:12, shop 1.1.0, values: replicas, tag", Detail: []Line{{Role: theme.Strong, Text: "Upgrade complete, by ann on box"}, {Role: theme.Strong, Text: "unlike revision 4"}, {Indent: 4, Role: theme.Bad, Text: "- replicas: 5"}, {Indent: 4, Role: theme.Good, Text: "+ replicas: 3"}}}, {Value: "values-prod.yaml"}, {Value: "shop/values.yaml", About: "the defaults of chart shop"}}, nil
 		}
 		return []Suggestion{{Value: "values-prod.yaml"}, {Value: "shop/values.yaml", About: "the defaults of chart shop"}}, nil
 	case Namespace:
@@ -170,7 +170,7 @@ func (s *samples) SavePlan(_ context.Context, in Input) (string, error) {
 func (s *samples) Values(context.Context, Input) (string, error) {
 	return "", errors.New("no editor in this test")
 }
-func (s *samples) Save(string, string, string) (string, error) {
+func (s *samples) Save(string, string, string, string) (string, error) {
 	return "", errors.New("no files in this test")
 }
 
@@ -259,7 +259,9 @@ func TestCommands(t *testing.T) {
 		want string // "" for none
 	}{
 		{"install", Input{Operation: Install, Namespace: "shop"}, "cart enter enter enter enter", "install cart ./shop -n shop"},
-		{"install in a new namespace", Input{Operation: Install, Namespace: "default"}, "cart enter ./w tab tab tab -2 enter enter", "install cart ./worker -n default-2 --create-namespace"},
+		{"install in a new namespace", Input{Operation: Install, Namespace: "default"}, "cart enter ./w tab tab tab end -2 enter enter", "install cart ./worker -n default-2 --create-namespace"},
+		{"type another namespace", Input{Operation: Install, Namespace: "default"}, "cart enter ./w tab tab tab team1 enter enter", "install cart ./worker -n team1 --create-namespace"},
+		{"tab takes the only chart", Input{Operation: Install, Namespace: "shop"}, "cart enter gres tab ctrl+p enter", "install cart example/postgresql -n shop"},
 		{"install without a folder", Input{Operation: Install, Namespace: "shop"}, "db enter example/postgresql enter enter enter", "install db example/postgresql -n shop"},
 		{"upgrade", shop, "enter enter enter", "upgrade shop ./shop -n shop"},
 		{"upgrade to a version", shop, "down down enter 1.9 enter enter", "upgrade shop example/postgresql --version 1.9 -n shop"},
@@ -268,6 +270,8 @@ func TestCommands(t *testing.T) {
 		{"a registry is only the start of a chart", shop, "oci tab shop enter enter", "upgrade shop oci://registry.example.com/shop -n shop"},
 		{"a registry that is chosen", shop, "down down down enter shop enter enter", "upgrade shop oci://registry.example.com/shop -n shop"},
 		{"upgrade with two files", shop, "enter tab a.yaml,values- tab ctrl+p enter", "upgrade shop ./shop -f a.yaml,values-prod.yaml -n shop"},
+		{"upgrade with the values of a revision", shop, "enter tab down enter ctrl+p enter", "upgrade shop ./shop --values-from-revision 2 -n shop"},
+		{"upgrade with the values of a revision and a file", shop, "enter tab down enter shift+tab ,values- tab ctrl+p enter", "upgrade shop ./shop --values-from-revision 2 -f values-prod.yaml -n shop"},
 		{"upgrade with flags", flags, "enter ctrl+p enter", "upgrade shop ./shop -n shop --set a=b --timeout 10m"},
 		{"upgrade with flags on the last values", flags, "enter tab tab space ctrl+p enter", "upgrade shop ./shop --reuse-values -n shop --set a=b --timeout 10m"},
 		{"start paused", shop, "enter enter p", "upgrade shop ./shop -n shop --step"},
@@ -309,6 +313,17 @@ func TestRefusedPlan(t *testing.T) {
 	r.source.refuse = nil
 	if r.press("esc ctrl+p enter"); !r.ended {
 		t.Errorf("it does not start after the fields were changed:\n%s", r.text())
+	}
+}
+
+// TestHelpInPlan: ? in the plan shows its keys, and esc closes them.
+func TestHelpInPlan(t *testing.T) {
+	r := open(t, 100, 30, bare, Input{Operation: Upgrade, Name: "shop", Chart: "./shop", Namespace: "shop"})
+	r.press("?")
+	r.shows("in the plan of a form", "start paused, before the first write")
+	r.press("esc enter")
+	if !slices.Contains(r.args, "upgrade") {
+		t.Errorf("after the help, enter does not start:\n%s", r.text())
 	}
 }
 

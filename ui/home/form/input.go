@@ -48,7 +48,7 @@ type Input struct {
 	Name      string
 	Chart     string
 	Version   string
-	Values    string // files, separated by commas
+	Values    string // files, separated by commas; "revision 3" stands for the values of that revision
 	Keep      bool   // --reuse-values
 	Namespace string
 	Revision  string
@@ -56,6 +56,22 @@ type Input struct {
 	NewNamespace bool
 	// Flags are further flags of the command, as words. Shown are the same words without secrets.
 	Flags, Shown []string
+}
+
+// RevisionPrefix begins the text that stands for the values of a revision.
+const RevisionPrefix = "revision "
+
+// ValuesFrom splits the values into the revision that they start from, "" for none, and the files on top.
+func (in *Input) ValuesFrom() (revision, files string) {
+	var rest []string
+	for part := range strings.SplitSeq(in.Values, ",") {
+		if n, ok := strings.CutPrefix(strings.TrimSpace(part), RevisionPrefix); ok && in.Operation == Upgrade {
+			revision = strings.TrimSpace(n)
+		} else {
+			rest = append(rest, part)
+		}
+	}
+	return revision, strings.Join(rest, ",")
 }
 
 // yes is the value of Keep while it is set.
@@ -105,7 +121,7 @@ func (in *Input) canKeep() bool {
 
 // hasValues reports whether the command sets values.
 func (in *Input) hasValues() bool {
-	return in.Values != "" || in.HasFlag("--set", "--set-string", "--set-file", "--set-json", "--set-literal")
+	return in.Values != "" || in.HasFlag("--values-from-revision", "--set", "--set-string", "--set-file", "--set-json", "--set-literal")
 }
 
 // HasFlag reports whether one of the flags is given.
@@ -138,7 +154,9 @@ func (in *Input) args(flags []string) []string {
 	if in.Operation == Install || in.Operation == Upgrade {
 		add(in.Chart)
 		add("--version", in.Version)
-		add("-f", in.Values)
+		revision, files := in.ValuesFrom()
+		add("--values-from-revision", revision)
+		add("-f", files)
 		if in.Keep && in.canKeep() {
 			add("--reuse-values")
 		}

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -37,6 +38,24 @@ func Doc() []keys.Key {
 	m := New(context.Background(), screen.New(nil, screen.Run{}), Options{Input: Input{Operation: Upgrade}})
 	isAlias := func(b keys.Binding) bool { return b.Alias }
 	return append(keys.Document(FieldsPart, slices.DeleteFunc(m.fieldKeys(), isAlias)), keys.Document(PlanPart, slices.DeleteFunc(m.planKeys(), isAlias))...)
+}
+
+// helpLines returns the keys of the plan, then those of the fields.
+func helpLines(int) (lines []canvas.Line) {
+	all := Doc()
+	slices.SortStableFunc(all, func(a, b keys.Key) int { return cmp.Compare(b.Part, a.Part) })
+	part := ""
+	for _, k := range all {
+		if k.Part != part {
+			if part != "" {
+				lines = append(lines, nil)
+			}
+			part = k.Part
+			lines = append(lines, canvas.Plain(theme.Strong, part))
+		}
+		lines = append(lines, canvas.Line{{Role: theme.Key, Text: canvas.Pad(k.Keys, 14)}, {Role: theme.Text, Text: k.About}})
+	}
+	return lines
 }
 
 func (m *Form) fieldKeys() []keys.Binding {
@@ -81,9 +100,6 @@ func (m *Form) planHint() string {
 
 // enter takes the selected row, and then goes to the next field that is missing, or makes the plan.
 func (m *Form) enter() tea.Cmd {
-	if s := m.selectedText(); s != nil {
-		return m.saveSuggested(s)
-	}
 	was := m.current().input.Value()
 	m.take()
 	switch n := m.missing(); {
@@ -108,15 +124,14 @@ func (m *Form) toggleKeep() tea.Cmd {
 	return nil
 }
 
-// complete completes the text with the first suggestion that starts with it, or goes to the next field.
+// complete takes the only suggestion, or the first one that starts with the text, or else goes to the next field.
 func (m *Form) complete() tea.Cmd {
-	typed, rows := last(m.current()), m.rows()
-	if m.current().field != Keep && typed != "" && len(rows) > 0 && !m.lists.moved &&
-		len(rows[0].Value) > len(typed) && strings.HasPrefix(rows[0].Value, typed) {
-		m.lists.row, m.lists.moved = 0, true
-	}
-	if s := m.selectedText(); s != nil && m.lists.moved {
-		return m.saveSuggested(s)
+	typed, rows, f := last(m.current()), m.rows(), m.current().field
+	if f != Keep && !m.lists.moved && len(rows) > 0 && rows[0].Value != typed {
+		only := len(rows) == 1 && (typed != "" || f.needed())
+		if only || typed != "" && strings.HasPrefix(rows[0].Value, typed) {
+			m.lists.row, m.lists.moved = 0, true
+		}
 	}
 	if m.lists.moved {
 		m.take()
@@ -175,7 +190,7 @@ func (m *Form) edit(msg valuesRead) tea.Cmd {
 	return edit.Open(m.ctx, msg.text, m.o.AtQuit)
 }
 
-// read saves the edited values.
+// read saves the edited values. They replace a file that was edited here before only if they were made from it.
 func (m *Form) read(msg edit.EditorClosed) tea.Cmd {
 	switch {
 	case msg.Err != nil:
@@ -183,23 +198,15 @@ func (m *Form) read(msg edit.EditorClosed) tea.Cmd {
 	case msg.Values == m.values.text:
 		return m.Say(theme.Quiet, "nothing changed")
 	}
-	path, err := m.o.Source.Save(m.input().Name, m.values.saved, msg.Values)
-	if err == nil {
-		m.values.saved = path
+	path := ""
+	if in := m.input(); in.Values == m.values.saved {
+		path = in.Values
 	}
-	return m.use(path, err)
-}
-
-// saveSuggested saves the content of a suggestion to a file that is named after it.
-func (m *Form) saveSuggested(s *Suggestion) tea.Cmd {
-	return m.use(m.o.Source.Save(m.input().Name+"-"+strings.ReplaceAll(s.Value, " ", "-"), "", s.Text))
-}
-
-// use makes a file that was saved the values of the command.
-func (m *Form) use(path string, err error) tea.Cmd {
+	path, err := m.o.Source.Save(m.input().Name, path, m.values.text, msg.Values)
 	if err != nil {
 		return m.Say(theme.Bad, "cannot save the values: "+err.Error())
 	}
+	m.values.saved = path
 	for n, e := range m.fields {
 		if e.field == Values {
 			e.input.SetValue(path)

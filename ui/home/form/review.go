@@ -106,6 +106,7 @@ func (m *Form) planKeys() []keys.Binding {
 		{Keys: "end G", Label: "end", Do: keys.Run(func() { r.view.top = r.view.last }), About: "to the end"},
 		{Keys: "esc", Hint: keys.Always("back"), Pinned: true, Do: keys.Run(m.back), About: "back to the fields"},
 		{Keys: "ctrl+c q", Label: "q", Do: m.cancel, Hint: keys.Always("cancel"), About: "cancel; nothing is written"},
+		{Keys: "?", Do: m.help.Open, Hint: keys.Always("help"), About: "help"},
 	}
 }
 

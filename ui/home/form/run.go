@@ -47,8 +47,18 @@ func (h *host) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	}
 	if key, ok := msg.(tea.KeyPressMsg); ok {
 		h.Flash.Text = ""
-		if b, ok := keys.Find(h.form.Keys(), key.String()); ok {
+		table := h.form.Keys()
+		if top := h.Modes.Top(); top != nil { // the help
+			table = top.Keys()
+		}
+		if b, ok := keys.Find(table, key.String()); ok {
 			return h, b.Press(h.Explain)
+		}
+	}
+	if top := h.Modes.Top(); top != nil {
+		switch msg.(type) {
+		case tea.KeyPressMsg, tea.MouseWheelMsg:
+			return h, top.Update(msg)
 		}
 	}
 	return h, h.form.Update(msg)
@@ -65,9 +75,13 @@ func (h *host) View() tea.View {
 		h.DrawNeededSize()
 	}
 	h.form.Draw()
+	v.Cursor = h.form.Cursor()
+	for _, open := range h.Modes {
+		open.Draw()
+		v.Cursor = nil
+	}
 	h.DrawFlash()
 	v.SetContent(h.Canvas.String())
-	v.Cursor = h.form.Cursor()
 	if !h.Theme.Still {
 		v.MouseMode = tea.MouseModeCellMotion
 	}

@@ -185,14 +185,6 @@ func (m *Form) take() bool {
 	return true
 }
 
-// selectedText returns the selected row if it stands for a content, nil if it stands for itself.
-func (m *Form) selectedText() *Suggestion {
-	if at := m.selected(); at >= 0 && m.rows()[at].Text != "" {
-		return &m.rows()[at]
-	}
-	return nil
-}
-
 // prefill fills in the chart that the release was upgraded with last, unless the user was faster.
 func (m *Form) prefill() tea.Cmd {
 	e, best := m.current(), func(s Suggestion) bool { return s.Best }
