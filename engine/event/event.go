@@ -60,7 +60,8 @@ const (
 	// KindDiagnosis says why an object is not ready (phase, group, object, cause,
 	// evidence; status degraded if waiting will not help; cause is the object's state if no
 	// cause is known; message is the same as cause; lines are its conditions, events, pods and
-	// last log lines, details the same as facts). A later, vaguer diagnosis keeps the earlier cause and evidence.
+	// last log lines, details the same as facts). A later, vaguer diagnosis keeps the earlier cause and evidence;
+	// without cause and message, the earlier cause no longer holds.
 	KindDiagnosis Kind = "diagnosis"
 	// KindDrift says which fields of an object others have changed since it was applied (phase, group, object, drift), none if
 	// drift is empty (R21, S18).

@@ -114,6 +114,9 @@ func (s *State) Apply(e Event) {
 		if o := s.object(e); o != nil {
 			o.Diagnosis, o.Details = e.Lines, e.Details
 			o.setDegraded(e.Status == Degraded, e.Time)
+			if e.Cause == "" && e.Message == "" {
+				o.clearDiagnosis()
+			}
 			o.explain(e)
 		}
 	case KindDrift:

@@ -83,7 +83,7 @@ func (m *machine) startDiagnoses() {
 	s := m.stage
 	for _, w := range s.schedule.Start(m.now, func(w waitingObject) bool { return s.mayDiagnose(w.group, w.object) }) {
 		g, o := w.group, w.object
-		m.emit(startDiagnosis{diagnosis{stage: s, group: g, object: o, actual: o.actual(), round: g.attempt.round}})
+		m.emit(startDiagnosis{diagnosis{stage: s, group: g, object: o, actual: o.actual(), round: g.attempt.round, blocked: o.request == requestBlocked}})
 	}
 }
 

@@ -95,10 +95,19 @@ type Finding struct {
 	// Degraded means that waiting alone will not help: pods failed or cannot start, or
 	// remaining pods keep an object from being deleted.
 	Degraded bool
+	// OfPods means that Cause is a problem of pods: it is over once all are ready. Lacks means that it is why fewer pods than
+	// that exist, 0 if it is not.
+	OfPods bool
+	Lacks  int
 	// Details are the facts behind Cause.
 	Details event.Details
 	// Requests is the number of requests that the diagnosis sent.
 	Requests int
+}
+
+// Over reports whether a cause no longer holds, by what is known of the pods since.
+func (f Finding) Over(p Pods) bool {
+	return f.OfPods && p.Ready > 0 && p.Unready == 0 || f.Lacks > 0 && p.Ready+p.Unready >= f.Lacks
 }
 
 // FindingError is a request error that carries its own Finding.

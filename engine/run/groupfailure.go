@@ -105,7 +105,7 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
 	g, o := d.group, d.object
 	s.diagnoseLater(g, o)
-	if s.closed || d.round != g.attempt.round || g.status != event.Running || o.settled {
+	if s.closed || d.round != g.attempt.round || d.blocked != (o.request == requestBlocked) || g.status != event.Running || o.settled || found.Over(o.pods) {
 		return
 	}
 	before := o.found.Cause
@@ -116,6 +116,16 @@ func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
 	if s.Lenient && o.request == requestSucceeded && found.Degraded {
 		s.stopWaitingFor(g, o)
 	}
+}
+
+// dropCause drops the cause of an object that its pods contradict, and looks for another one.
+func (s *stage) dropCause(g *group, o *object) {
+	if !o.found.Over(o.pods) || !s.mayDiagnose(g, o) {
+		return
+	}
+	o.found = Finding{}
+	s.reportFinding(g, o, o.actual(), event.Details{})
+	s.scheduleDiagnosis(g, o, s.m.now)
 }
 
 // addReason lets the reason replace a symptom: the state that made the object fail says more than its state now. A reason that

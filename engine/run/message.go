@@ -144,6 +144,7 @@ type diagnosis struct {
 	object  *object
 	actual  plan.Object
 	round   int
+	blocked bool // it is about an earlier object of the same name
 	failure *failure
 }
 

@@ -116,10 +116,11 @@ func blockedText(message string) string {
 	return text.CollapseSpace("an object of this name is still being deleted: " + message)
 }
 
-// nameFreed sends a blocked object again: its name is free now.
+// nameFreed sends a blocked object again: its name is free now, and what was found about the earlier object does not count.
 func (s *stage) nameFreed(r request) {
 	if r.object.request == requestBlocked && r.attempt == r.group.attempt.number {
-		r.object.request = requestNotSucceeded
+		r.object.request, r.object.found = requestNotSucceeded, Finding{}
+		r.object.pace.reset()
 		s.queue = append(s.queue, r)
 	}
 }
@@ -170,6 +171,7 @@ func (s *stage) observe(g *group, seen Observation) {
 	}
 	if seen.Pods != nil {
 		o.see(*seen.Pods, s.m.now)
+		s.dropCause(g, o)
 		s.assess(g, o)
 	}
 	switch {
@@ -195,7 +197,7 @@ func (s *stage) observe(g *group, seen Observation) {
 		o.fresh = seen.Version == 0 || seen.Version > o.version
 	}
 	s.assess(g, o)
-	if disappeared {
+	if disappeared && o.request == requestSucceeded {
 		s.scheduleDiagnosis(g, o, s.m.now)
 	}
 }

@@ -21,6 +21,8 @@ type finding struct {
 	evidence []string
 	symptom  bool     // as in run.Finding
 	fails    bool     // as in run.Finding
+	ofPods   bool     // as in run.Finding
+	lacks    int      // as in run.Finding
 	gaps     []string // the reads that failed
 }
 
@@ -55,27 +57,31 @@ func (d *Diagnoser) findCause(ctx context.Context, b *reportBuilder) finding {
 	return b.conditionCause()
 }
 
-// podCause looks at the claims and the node of the worst pod. If no pod fails, it looks at the workload itself and at
-// why its pods cannot be created.
+// podCause looks at the claims and the node of the worst pod. If no pod fails, it looks at why further pods cannot be created,
+// which says more than that a pod is not ready yet, and at the workload itself.
 func (d *Diagnoser) podCause(ctx context.Context, b *reportBuilder) finding {
 	if len(b.Pods) > 0 {
 		for _, check := range []func(context.Context, Pod) finding{d.podClaimsCause, d.podNodeCause} {
 			if f := check(ctx, b.Pods[0]); f.cause != "" {
+				f.ofPods = true
 				return f
 			}
 		}
-		if b.Pods[0].severity > starting {
+		if b.Pods[0].severity > unready {
 			return finding{}
 		}
 	}
-	for _, check := range []func() finding{b.jobCause, b.replicaCause} {
+	checks := []func() finding{b.jobCause, b.replicaCause}
+	if len(b.Pods) > 0 && b.Pods[0].severity == unready {
+		checks = nil
+	}
+	for _, check := range checks {
 		if f := check(); f.cause != "" {
 			return f
 		}
 	}
-	e := newestOf(b.Events, "FailedCreate")
-	if e != nil && b.lacksPods() {
-		return d.refusedPodsCause(ctx, b.live.GetNamespace(), e)
+	if e := newestOf(b.Events, "FailedCreate"); e != nil && b.uncreated > 0 {
+		return d.refusedPodsCause(ctx, b, e)
 	}
 	podsHealthy := len(b.Pods) == 0 || b.Pods[0].severity == healthy
 	if podsHealthy && (b.verdict().Status == event.Failed || b.rule.Custom()) {
@@ -87,13 +93,18 @@ func (d *Diagnoser) podCause(ctx context.Context, b *reportBuilder) finding {
 }
 
 // refusedPodsCause explains a FailedCreate event.
-func (d *Diagnoser) refusedPodsCause(ctx context.Context, namespace string, e *Event) finding {
+func (d *Diagnoser) refusedPodsCause(ctx context.Context, b *reportBuilder, e *Event) finding {
 	message := plainError(e.Message)
-	f := d.admissionCause(ctx, namespace, message)
+	f := d.admissionCause(ctx, b.live.GetNamespace(), message)
 	if f.cause == "" {
 		f.cause = withoutName(message)
 	}
-	f.cause = "no pods can be created: " + f.cause
+	which := "no pods can be created: "
+	if b.uncreated < b.wanted {
+		which = fmt.Sprintf("%d of %d pods cannot be created: ", b.uncreated, b.wanted)
+	}
+	f.cause = which + f.cause
+	f.fails, f.lacks = true, b.existing+b.uncreated
 	return f
 }
 

@@ -120,6 +120,8 @@ type reportBuilder struct {
 	rule status.Rule
 	// blocking are the pods of an older template that block a StatefulSet.
 	blocking []BlockingPod
+	// uncreated is how many pods of how many wanted ones do not exist, and existing how many do, old ones included.
+	uncreated, wanted, existing int
 }
 
 // Object reports why an object is not ready. It takes at most 10 s.
@@ -140,6 +142,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 	owners, pods, err := d.findPods(ctx, live)
 	b.addGap("pods", err)
 	b.Pods = pods.withCauses()
+	b.countPods(pods)
 	b.readBlocking()
 	d.memory.restoreCrash(b)
 	d.readEvents(ctx, b, owners)

@@ -94,9 +94,11 @@ func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstru
 		return nil, found, err
 	}
 	current := map[types.UID]bool{newest.UID: true}
+	owner = []ref{refTo("ReplicaSet", &newest)}
 	if observed, known, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration"); known && observed < u.GetGeneration() {
-		current = nil // the controller has not created the newest ReplicaSet yet
+		current, owner = nil, nil // the controller has not created the newest ReplicaSet yet
 	}
+	found.wanted = newest.Spec.Replicas
 	for _, s := range owned {
 		if current[s.UID] {
 			found.current = podsControlledBy(pods, s.UID)
@@ -105,13 +107,39 @@ func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstru
 		}
 	}
 	sortPods(found.old)
-	return []ref{refTo("ReplicaSet", &newest)}, found, nil
+	return owner, found, nil
 }
 
 // foundPods are the pods of an object, and those of an earlier version of a Deployment, each with the worst problem first.
-type foundPods struct{ current, old []Pod }
+type foundPods struct {
+	current, old []Pod
+	wanted       *int32 // how many current pods a Deployment's newest ReplicaSet wants, nil if unknown
+}
 
 func (f foundPods) all() []Pod { return append(f.current, f.old...) }
+
+// countPods counts the pods of a workload. Those that are being deleted do not count.
+func (b *reportBuilder) countPods(found foundPods) {
+	count := func(pods []Pod) (n int) {
+		for _, p := range pods {
+			if p.source.DeletionTimestamp == nil {
+				n++
+			}
+		}
+		return n
+	}
+	current := count(found.current)
+	b.existing = current + count(found.old)
+	replicas, _, _ := unstructured.NestedInt64(b.live.Object, "spec", "replicas")
+	nodes, _, _ := unstructured.NestedInt64(b.live.Object, "status", "desiredNumberScheduled")
+	b.wanted = int(max(replicas, nodes))
+	if found.wanted != nil {
+		b.wanted = int(*found.wanted)
+	}
+	if b.wanted = max(b.wanted, 1); len(found.current) == 0 || b.live.GetKind() != "Job" {
+		b.uncreated = max(b.wanted-current, 0)
+	}
+}
 
 // withCauses omits old pods if they say nothing about the current ones: those cannot start, or there are none yet.
 func (f foundPods) withCauses() []Pod {

@@ -17,24 +17,17 @@ import (
 	"lockstep/kube/status"
 )
 
-// summarise returns the most useful cause: the result of findCause, or else of a pod, a failure to create pods, the
-// newest warning, or the object's status. It also sets Degraded and Symptom.
+// summarise returns the most useful cause: the result of findCause, or else of a pod, the newest warning, or the object's status. It also sets Degraded and Symptom.
 func (b *reportBuilder) summarise() string {
 	b.Degraded = b.found.fails || len(b.Pods) > 0 && b.Pods[0].severity >= cannotStart
 	if b.found.cause != "" {
-		b.Symptom = b.found.symptom
+		b.Symptom, b.OfPods, b.Lacks = b.found.symptom, b.found.ofPods, b.found.lacks
 		b.Tally = cmp.Or(b.found.tally, b.Tally)
 		return b.found.cause
 	}
-	if len(b.Pods) > 0 && b.Pods[0].severity > starting {
-		return b.podProblem(b.Pods[0])
-	}
-	if e := newestOf(b.Events, "FailedCreate"); e != nil && b.lacksPods() {
-		b.Degraded = true
-		return "no pods can be created: " + plainError(e.Message)
-	}
-	if len(b.Pods) > 0 && b.Pods[0].severity == starting {
-		b.Symptom = b.warningAbout(b.Pods[0], "") == nil
+	if len(b.Pods) > 0 && b.Pods[0].severity > healthy {
+		b.OfPods = true
+		b.Symptom = b.Pods[0].severity == starting && b.warningAbout(b.Pods[0], "") == nil
 		return b.podProblem(b.Pods[0])
 	}
 	if e := b.newestWarning(); e != nil {
@@ -218,12 +211,6 @@ func (b *reportBuilder) countFailures(c Container) event.Tally {
 		return event.Tally{PodsFailed: int(failed)}
 	}
 	return event.Tally{Restarts: c.Restarts}
-}
-
-// lacksPods reports whether a workload has fewer pods than replicas.
-func (b *reportBuilder) lacksPods() bool {
-	want, found, _ := unstructured.NestedInt64(b.live.Object, "spec", "replicas")
-	return len(b.Pods) == 0 || found && int64(len(b.Pods)) < want
 }
 
 // newest returns the newest event that matches, or nil. The events are sorted by time.

@@ -39,3 +39,33 @@ func TestProgressOfSteppedRelease(t *testing.T) {
 		}
 	}
 }
+
+// TestDiagnosisOfRelease: the cause of a release is that of an object that is in trouble now, and none once no object is.
+func TestDiagnosisOfRelease(t *testing.T) {
+	m := &member{}
+	web, db := plan.Object{Kind: "Deployment", Name: "web"}, plan.Object{Kind: "Deployment", Name: "db"}
+	m.state.Apply(event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "shop:app", Objects: []plan.Object{db, web}}}}}})
+	for _, step := range []struct {
+		kind    event.Kind
+		object  plan.Object
+		status  event.Status
+		cause   string
+		changed bool
+		want    string
+	}{
+		{event.KindObject, db, event.InProgress, "", false, ""},
+		{event.KindDiagnosis, db, event.Degraded, "exited with code 3", true, "shop:app: Deployment/db: exited with code 3"},
+		{event.KindObject, web, event.InProgress, "", false, ""},
+		{event.KindDiagnosis, web, "", "running but not ready", true, "shop:app: Deployment/web: running but not ready"},
+		{event.KindDiagnosis, web, "", "", true, "shop:app: Deployment/db: exited with code 3"}, // it no longer holds
+		{event.KindObject, web, event.Ready, "", false, ""},
+		{event.KindObject, db, event.Ready, "", true, ""},
+		{event.KindObject, db, event.InProgress, "", false, ""},
+	} {
+		e := event.Event{Kind: step.kind, Phase: "apply", Group: "shop:app", Object: &step.object, Status: step.status, Cause: step.cause}
+		m.state.Apply(e)
+		if d, changed := m.diagnosis(e); d.Cause != step.want || changed != step.changed {
+			t.Errorf("%+v: %t, %q", step, changed, d.Cause)
+		}
+	}
+}

@@ -261,7 +261,7 @@ func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
 	s.mu.Lock()
 	m.state.Apply(e)
 	progress, report := m.progress(), m.report
-	hook := e.Object != nil && phrase.NamesObject(m.state.Find(e.Phase, e.Group), *e.Object)
+	diagnosis, changed := m.diagnosis(e)
 	s.mu.Unlock()
 	if e.Kind == event.KindGroup || e.Kind == event.KindRun || e.Kind == event.KindPlan || e.Kind == event.KindOperation {
 		report(run.Observation{Object: o, Status: event.Applying, Message: progress})
@@ -271,15 +271,59 @@ func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
 		s.passNoReturn(m, e.Message)
 	case e.Kind == event.KindRun:
 		s.propagatePause(m, e)
-	case e.Kind == event.KindDiagnosis && e.Object != nil: // also a diagnosis of the stack's group
-		cause := e.Group + ": " + e.Object.String() + ": " + e.Cause
-		if hook {
-			cause = e.Group + ": " + e.Cause
-		}
-		s.engine.Publish(event.Event{
-			Kind: event.KindDiagnosis, Phase: phase, Group: m.id, Object: &o, Status: e.Status, Message: cause, Cause: cause, Evidence: e.Evidence,
-		})
+	case changed:
+		diagnosis.Phase, diagnosis.Group, diagnosis.Object = phase, m.id, &o
+		s.engine.Publish(diagnosis)
 	}
+}
+
+// blamed is an object of a release.
+type blamed struct {
+	event.Unit
+	object plan.Object
+}
+
+// diagnosis returns the diagnosis of the release, without its place, if an event has changed it: that of the object that was
+// diagnosed last or, once that is out of trouble, of another one that is not. The event has been applied to the state.
+func (m *member) diagnosis(e event.Event) (d event.Event, changed bool) {
+	d.Kind = event.KindDiagnosis
+	if e.Kind == event.KindDiagnosis && e.Object != nil && e.Cause != "" {
+		m.blamed = &blamed{e.Unit(), *e.Object}
+		return m.blame(d, e.Status, e.Cause, e.Evidence), true
+	}
+	if m.blamed == nil {
+		return d, false
+	}
+	if g := m.state.Find(m.blamed.Phase, m.blamed.Group); g != nil {
+		if o := g.Find(m.blamed.object); o != nil && o.InTrouble() {
+			return d, false
+		}
+	}
+	m.blamed = nil
+	for g := range m.state.GroupStates() {
+		for _, o := range g.Objects {
+			if m.blamed == nil && o.Cause != "" && !o.Done() {
+				m.blamed = &blamed{g.Unit(), o.Object}
+				var status event.Status
+				if o.Degraded {
+					status = event.Degraded
+				}
+				d = m.blame(d, status, o.Cause, o.Evidence)
+			}
+		}
+	}
+	return d, true
+}
+
+// blame completes a diagnosis of the release with the cause of the blamed object.
+func (m *member) blame(d event.Event, status event.Status, cause string, evidence []string) event.Event {
+	b := m.blamed
+	d.Status, d.Cause, d.Evidence = status, b.Group+": "+b.object.String()+": "+cause, evidence
+	if phrase.NamesObject(m.state.Find(b.Phase, b.Group), b.object) {
+		d.Cause = b.Group + ": " + cause
+	}
+	d.Message = d.Cause
+	return d
 }
 
 func (m *member) progress() string {

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -81,7 +82,7 @@ func (r *Replay) Describe(e event.Event) string {
 	}
 	switch e.Kind {
 	case event.KindDiagnosis:
-		about, word = about+":", e.Message
+		about, word = about+":", cmp.Or(e.Message, "the cause no longer holds")
 	case event.KindDrift:
 		word = phrase.Drift(e.Drift)
 	case event.KindLog:
