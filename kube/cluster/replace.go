@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/utils/ptr"
@@ -77,12 +78,19 @@ func (t *Target) replace(ctx context.Context, g *plan.Group, i *resource.Info, r
 	return t.Apply(ctx, g, r.Object)
 }
 
+var setKind = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
+
 // Deletion returns how an object is deleted before next is created in its place, and what goes along.
 func Deletion(o plan.Object, live, next *unstructured.Unstructured) (policy metav1.DeletionPropagation, what string) {
 	_, hasPods := refs.FindPods(o, live.Object)
 	switch kind := o.GroupKind(); {
-	case kind == plan.GroupKind{Group: "apps", Kind: "StatefulSet"}:
-		return deletionOfSet(asStatefulSet(live), asStatefulSet(next))
+	case kind == plan.GroupKind{Group: setKind.Group, Kind: setKind.Kind}:
+		was, is := asStatefulSet(live), asStatefulSet(next)
+		policy, what = deletionOfSet(was, is)
+		if strings.HasSuffix(what, "claims stay") {
+			what = text.Join("; ", what, keptClass(was, is))
+		}
+		return policy, what
 	case kind == plan.GroupKind{Kind: "PersistentVolumeClaim"}, kind == plan.GroupKind{Kind: "PersistentVolume"}:
 		what = "its data is deleted with it, unless the reclaim policy of its volume is Retain"
 	case kind == plan.GroupKind{Kind: "Namespace"}:

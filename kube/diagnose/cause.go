@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -19,11 +20,12 @@ type finding struct {
 	tally    event.Tally // as in run.Finding
 	deletion string      // why the object still exists although it is being deleted
 	evidence []string
-	symptom  bool     // as in run.Finding
-	fails    bool     // as in run.Finding
-	ofPods   bool     // as in run.Finding
-	lacks    int      // as in run.Finding
-	gaps     []string // the reads that failed
+	symptom  bool                          // as in run.Finding
+	fails    bool                          // as in run.Finding
+	ofPods   bool                          // as in run.Finding
+	lacks    int                           // as in run.Finding
+	gaps     []string                      // the reads that failed
+	pending  *corev1.PersistentVolumeClaim // the claim without a volume that the cause is about, nil for none
 }
 
 // findCause looks for a cause in the places that matter for the object's kind.
@@ -64,6 +66,7 @@ func (d *Diagnoser) podCause(ctx context.Context, b *reportBuilder) finding {
 		for _, check := range []func(context.Context, Pod) finding{d.podClaimsCause, d.podNodeCause} {
 			if f := check(ctx, b.Pods[0]); f.cause != "" {
 				f.ofPods = true
+				f.cause += b.oldClaim(f.pending)
 				return f
 			}
 		}

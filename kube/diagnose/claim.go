@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // maxClaims limits how many claims of a pod are checked.
@@ -32,6 +34,25 @@ func (d *Diagnoser) podClaimsCause(ctx context.Context, p Pod) finding {
 	return finding{}
 }
 
+// oldClaim says what to do about a claim without a volume that a StatefulSet has made from an earlier template, with another
+// StorageClass: a claim keeps its class. It returns "" for others.
+func (b *reportBuilder) oldClaim(c *corev1.PersistentVolumeClaim) string {
+	if c == nil || c.Spec.VolumeName != "" || c.Spec.StorageClassName == nil || b.live.GroupVersionKind().GroupKind().String() != "StatefulSet.apps" {
+		return ""
+	}
+	var set appsv1.StatefulSet
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(b.live.Object, &set) != nil {
+		return ""
+	}
+	for _, t := range set.Spec.VolumeClaimTemplates {
+		if class := t.Spec.StorageClassName; strings.HasPrefix(c.Name, t.Name+"-"+set.Name+"-") && class != nil && *class != *c.Spec.StorageClassName {
+			return fmt.Sprintf("; the StatefulSet asks for StorageClass %s now, but a claim keeps its class; this one holds no data, so delete it: kubectl delete pvc %s -n %s",
+				*class, c.Name, c.Namespace)
+		}
+	}
+	return ""
+}
+
 // claimCause finds out why a claim has no volume. The cause is a predicate: "has no volume: …". user is the pod that needs
 // the claim, or nil if the claim itself is diagnosed.
 func (d *Diagnoser) claimCause(ctx context.Context, namespace, name string, user *Pod) finding {
@@ -48,6 +69,7 @@ func (d *Diagnoser) claimCause(ctx context.Context, namespace, name string, user
 	}
 	events, err := d.events(ctx, refTo("PersistentVolumeClaim", c))
 	f := d.unboundCause(ctx, c, events, user)
+	f.pending = c
 	for _, e := range slices.Backward(events) {
 		f.evidence = append(f.evidence, "claim "+name+": "+e.Reason+": "+e.Message)
 	}

@@ -66,3 +66,20 @@ func TestClaims(t *testing.T) {
 		})
 	}
 }
+
+// TestClaimOfEarlierTemplate: a claim without a volume that an earlier version of its StatefulSet has made keeps its class, so the
+// cause says how to get rid of it.
+func TestClaimOfEarlierTemplate(t *testing.T) {
+	for class, want := range map[string]string{
+		"fast": "",
+		"slow": "; the StatefulSet asks for StorageClass slow now, but a claim keeps its class; this one holds no data, so delete it: kubectl delete pvc data-db-0 -n ns",
+	} {
+		p := strings.Replace(pod("db-0", "d", "phase: Pending"), "spec: {nodeName: n1, ", "spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: data-db-0}}], ", 1)
+		d, _ := cluster(t, "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d}, spec: {replicas: 1, selector: {matchLabels: {app: api}}, volumeClaimTemplates: [{metadata: {name: data}, spec: {storageClassName: "+class+"}}]}}\n---\n"+
+			p+"\n---\n{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data-db-0, namespace: ns}, spec: {storageClassName: fast, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}, status: {phase: Pending}}")
+		want = "pod db-0 cannot be scheduled: claim data-db-0 has no volume: StorageClass fast does not exist, and no volume of that class fits 1Gi, ReadWriteOnce" + want
+		if r := d.Object(t.Context(), named("apps", "StatefulSet", "db")); r.Cause != want {
+			t.Errorf("%q\nwant %q", r.Cause, want)
+		}
+	}
+}

@@ -144,3 +144,31 @@ func TestShellIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestPodsThatCannotBeCreated: that some pods cannot be created says more than that another one is not ready yet, and less than
+// that one fails.
+func TestPodsThatCannotBeCreated(t *testing.T) {
+	refused := incident("e", "api-2", "ReplicaSet", "FailedCreate", `Error creating: pods "x" is forbidden: exceeded quota`)
+	notReady := incident("probe", "p", "Pod", "Unhealthy", "Readiness probe failed: 503")
+	for name, tt := range map[string]struct {
+		rest     string
+		cause    string
+		degraded bool
+		lacks    int
+	}{
+		"none":             {strings.TrimPrefix(refused, "\n---\n"), "no pods can be created: exceeded quota", true, 3},
+		"one is not ready": {pod("p", "r2", unreadyUp) + notReady + refused, "2 of 3 pods cannot be created: exceeded quota", true, 3},
+		"one is ready":     {pod("p", "r2", readyPod) + refused, "2 of 3 pods cannot be created: exceeded quota", true, 3},
+		"and an old one":   {pod("p", "r2", readyPod) + "\n---\n" + pod("o", "r1", readyPod) + refused, "2 of 3 pods cannot be created: exceeded quota", true, 4},
+		"one has crashed":  {pod("p", "r2", crashed7) + refused, "container c exited with code 7 (2 restarts): fake logs", true, 0},
+		"all exist":        {pod("p", "r2", unreadyUp) + "\n---\n" + pod("q", "r2", readyPod) + "\n---\n" + pod("r", "r2", readyPod) + notReady + refused, "container c is running but not ready: Readiness probe failed: 503", false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _ := cluster(t, strings.Replace(deployment, "replicas: 1", "replicas: 3", 1)+tt.rest)
+			r := d.Object(t.Context(), named("apps", "Deployment", "api"))
+			if r.Cause != tt.cause || r.Degraded != tt.degraded || r.Lacks != tt.lacks || r.OfPods != (tt.lacks == 0) {
+				t.Errorf("%q, degraded %t, lacks %d, of pods %t", r.Cause, r.Degraded, r.Lacks, r.OfPods)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"helm.sh/helm/v4/pkg/action"
@@ -14,6 +15,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
@@ -58,7 +60,7 @@ func (u *Uninstall) prepare(s *session.Session, c *connect.Client, deletionTimeo
 	if uninstalled {
 		return nil, fmt.Errorf("uninstall %s: already uninstalled; to delete its history too, run uninstall without --keep-history", u.Release)
 	}
-	p, err := u.plan(s, state)
+	p, kept, err := u.plan(s, state)
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +70,7 @@ func (u *Uninstall) prepare(s *session.Session, c *connect.Client, deletionTimeo
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, state.stored) }
 	op := newOperation(c, task{prepared: p, do: run, options: u, uninstalling: true, deletionTimeout: deletionTimeout})
+	op.doneMessage = strings.Join(kept, "; ")
 	if state.Last.Info.Status == rcommon.StatusUninstalled {
 		op.doneMessage = "the release was already uninstalled; its history was deleted"
 	}
@@ -75,24 +78,24 @@ func (u *Uninstall) prepare(s *session.Session, c *connect.Client, deletionTimeo
 }
 
 // plan plans the removal of the latest revision's objects, then of leftovers of earlier revisions (R32a). If the release
-// is already uninstalled, there is only its history to delete, so the plan has no phases.
-func (u *Uninstall) plan(s *session.Session, state *releaseState) (*session.Prepared, error) {
+// is already uninstalled, there is only its history to delete, so the plan has no phases. kept are the claims that stay.
+func (u *Uninstall) plan(s *session.Session, state *releaseState) (p *session.Prepared, kept []string, err error) {
 	rel := state.Last
-	p := &session.Prepared{
+	p = &session.Prepared{
 		Common: s.Common, Info: s.Info("uninstall", rel), Target: session.Target{Release: rel},
 		Work: helmclient.Work{Hooks: u.hookEvents(rel)}, Basis: state.basis(s, 0), Warnings: state.warnings,
 	}
 	if rel.Info.Status == rcommon.StatusUninstalled {
-		return p, nil
+		return p, kept, nil
 	}
 	b := s.Builder(p.Target.Root())
 	old, list, warnings, err := readRevision(s.Context, b, rel)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	warnings = append(warnings, u.checkHistory(list)...)
 	if _, _, err := preflight.WaitForAPIs(s, list); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	b.Prefetch(s.Context, list, nil)
 	if u.SkipPreflight { // otherwise the permission check refuses the uninstall
@@ -106,11 +109,15 @@ func (u *Uninstall) plan(s *session.Session, state *releaseState) (*session.Prep
 	p.Target.Claims.Advice = manifest.TakeAdvice{One: skip, Many: skip}
 	conflicts, more, err := hookConflicts(s, b, p.Target, p.Hooks)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p.Conflicts, warnings = conflicts, append(warnings, more...)
 	removable, more := helmclient.Removable(b, p.Target.Claims, list)
 	warnings = append(warnings, more...)
+	kept = cluster.KeptClaims(s.Context, s.Client.Clientset, removable)
+	for _, k := range kept {
+		warnings = append(warnings, plan.Warning{Rule: "R31", Message: k})
+	}
 	p.Old = old
 	p.Remove, more = helmclient.Ordering{Root: p.Target.Root()}.PlanRemoval(old.Revision, b.Resources(removable))
 	warnings = append(warnings, more...)
@@ -122,7 +129,7 @@ func (u *Uninstall) plan(s *session.Session, state *releaseState) (*session.Prep
 	pre, post := helmclient.HookPhases(rel, "", p.Hooks, nil)
 	_, older := p.Leftovers.Planned()
 	p.Phases = slices.Concat(pre, helmclient.Phases(append([]helmclient.Planned{p.Remove}, older...)...), post)
-	return p, nil
+	return p, kept, nil
 }
 
 // checkHistory warns if the history that --keep-history keeps is deleted with the release's own namespace.

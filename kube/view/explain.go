@@ -29,8 +29,9 @@ type diagnosisState struct {
 	target    target
 	pace      run.Pace
 	notReady  bool
-	published string        // the last published cause
+	published run.Finding   // the last published one
 	failure   string        // the cause, if waiting will not help
+	pods      run.Pods      // what is known of its pods
 	diagnosed chan struct{} // closed after the first diagnosis
 }
 
@@ -64,11 +65,24 @@ func (x *explainer) observe(t target, notReady bool) (failure string) {
 	switch {
 	case !notReady:
 		d.pace.Cancel()
-		d.published, d.failure = "", ""
+		d.published, d.failure = run.Finding{}, ""
 	case !before:
 		x.add(d, time.Now().Add(diagnosisDelay))
 	}
 	return d.failure
+}
+
+// seePods records what is known of the pods of an object, and reports whether the published cause no longer holds.
+func (x *explainer) seePods(t target, p run.Pods) (over bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	d := x.get(t)
+	d.pods = p
+	if over = d.published.Over(p); over {
+		d.published, d.failure = run.Finding{}, ""
+		x.add(d, time.Now())
+	}
+	return over
 }
 
 func (x *explainer) get(t target) *diagnosisState {
@@ -180,12 +194,12 @@ func (x *explainer) finish(t target, f run.Finding) (isNew bool) {
 	d := x.get(t)
 	now := time.Now()
 	x.schedule.End(&d.pace, now, f.Requests)
-	isNew = d.notReady && f.Cause != "" && f.Cause != d.published && (d.published == "" || !f.Symptom)
+	isNew = d.notReady && f.Cause != "" && f.Cause != d.published.Cause && (d.published.Cause == "" || !f.Symptom) && !f.Over(d.pods)
 	if isNew {
-		d.published = f.Cause
+		d.published = f
 	}
 	d.failure = ""
-	if d.notReady && f.Degraded {
+	if d.notReady && f.Degraded && !f.Over(d.pods) {
 		d.failure = f.Cause
 	}
 	x.add(d, d.pace.NextQuiet(now))

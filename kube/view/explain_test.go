@@ -100,3 +100,34 @@ func TestDiagnoseAll(t *testing.T) {
 		}
 	})
 }
+
+// TestCauseIsDropped expects that a published cause is dropped once the pods contradict it, and that the next one is published.
+func TestCauseIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		x := newExplainer()
+		web := target{object: plan.Object{Kind: "Deployment", Name: "web"}}
+		causes := []run.Finding{{Cause: "not ready: 503", OfPods: true}, {Cause: "0 of 3 available", Symptom: true}}
+		var published []string
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			x.run(ctx, func(context.Context, plan.Object) run.Finding {
+				f := causes[0]
+				causes = causes[min(1, len(causes)-1):]
+				return f
+			}, func(_ target, f run.Finding) { published = append(published, f.Cause) })
+		}()
+		x.observe(web, true)
+		time.Sleep(5 * time.Second)
+		if x.seePods(web, run.Pods{Unready: 1}) || !x.seePods(web, run.Pods{Ready: 1}) || x.seePods(web, run.Pods{Ready: 1}) {
+			t.Error("a cause must be dropped once, when all pods are ready")
+		}
+		time.Sleep(5 * time.Second)
+		stop()
+		<-done
+		if want := []string{"not ready: 503", "0 of 3 available"}; !slices.Equal(published, want) {
+			t.Errorf("published %q, want %q", published, want)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"time"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 
@@ -10,9 +11,16 @@ import (
 	"lockstep/engine/run"
 )
 
+// absence is what it means for a group that its objects are absent.
+type absence struct {
+	mayBeGone map[plan.Object]bool // see revision.mayBeGone
+	unapplied bool                 // the revision failed before it reached the group
+}
+
 // group holds the last observations of a group's objects, possibly from an earlier revision.
 type group struct {
 	*plan.Group
+	absence
 	last  map[plan.Object]run.Observation
 	ready map[plan.Object]run.Observation // the last observation of each object that was ready by its rule
 	// vanished are the objects that were deleted while it is unknown whether the release is being uninstalled.
@@ -21,15 +29,14 @@ type group struct {
 	fresh    map[plan.Object]bool     // whether each planned object has been observed in this revision
 	count    map[event.Status]int     // the objects that decide, with each status
 	// awaited are the objects that the run waited for, nil if it waited for none.
-	awaited   []plan.Object
-	mayBeGone map[plan.Object]bool          // see revision.mayBeGone
-	drift     map[plan.Object][]event.Drift // published
-	status    event.Status                  // published
-	message   string                        // published
+	awaited []plan.Object
+	drift   map[plan.Object][]event.Drift // published
+	status  event.Status                  // published
+	message string                        // published
 }
 
 func newGroup(g *plan.Group, mayBeGone map[plan.Object]bool, old *group) *group {
-	n := &group{Group: g, mayBeGone: mayBeGone, last: map[plan.Object]run.Observation{}, ready: map[plan.Object]run.Observation{},
+	n := &group{Group: g, absence: absence{mayBeGone: mayBeGone}, last: map[plan.Object]run.Observation{}, ready: map[plan.Object]run.Observation{},
 		vanished: map[plan.Object]bool{}, pods: map[plan.Object]run.Pods{}, fresh: map[plan.Object]bool{}, drift: map[plan.Object][]event.Drift{}, count: map[event.Status]int{}}
 	if old != nil {
 		n.last, n.vanished, n.pods, n.drift, n.status, n.message = old.last, old.vanished, old.pods, old.drift, old.status, old.message
@@ -78,6 +85,16 @@ func (g *group) record(ob run.Observation) (before run.Observation, known bool) 
 	return before, known
 }
 
+// since returns since when an object is not ready: what it says itself, unless it was not ready before, either.
+func (g *group) since(ob run.Observation) time.Time {
+	notReady := func(st event.Status) bool { return st == event.InProgress || st == event.Failed }
+	before := g.last[ob.Object]
+	if notReady(ob.Status) && notReady(before.Status) && !before.Since.IsZero() && (ob.Since.IsZero() || before.Since.Before(ob.Since)) {
+		return before.Since
+	}
+	return ob.Since
+}
+
 // derive computes the status of the group from its objects. For a failed group it also returns the reason.
 func (g *group) derive() (event.Status, string) {
 	objects := g.decisive()
@@ -90,6 +107,9 @@ func (g *group) derive() (event.Status, string) {
 	}
 	for _, all := range []event.Status{event.Ready, event.Gone, event.Waiting} {
 		if g.count[all] == len(objects) {
+			if all == event.Waiting && g.unapplied {
+				return event.Skipped, "not applied"
+			}
 			return all, ""
 		}
 	}

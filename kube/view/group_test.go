@@ -97,3 +97,41 @@ func TestAbsentObjects(t *testing.T) {
 		}
 	}
 }
+
+// TestUnappliedGroup: a group that a failed revision did not reach is skipped, until its objects exist.
+func TestUnappliedGroup(t *testing.T) {
+	web := plan.Object{Kind: "Deployment", Name: "web"}
+	g := newGroup(&plan.Group{ID: "a", Objects: []plan.Object{web}}, nil, nil)
+	for _, c := range []struct {
+		unapplied bool
+		web, want event.Status
+	}{{false, event.Waiting, event.Waiting}, {true, event.Waiting, event.Skipped}, {true, event.InProgress, event.Running}} {
+		g.unapplied = c.unapplied
+		g.record(run.Observation{Object: web, Status: c.web})
+		if status, _ := g.derive(); status != c.want {
+			t.Errorf("%+v: the group is %s", c, status)
+		}
+	}
+}
+
+// TestSince: an object that has not been ready in between is not ready since the first time that it says.
+func TestSince(t *testing.T) {
+	web, old, later := plan.Object{Kind: "Deployment", Name: "web"}, time.Unix(100, 0), time.Unix(200, 0)
+	for _, c := range []struct {
+		before, now run.Observation
+		want        time.Time
+	}{
+		{run.Observation{}, run.Observation{Status: event.InProgress, Since: later}, later},
+		{run.Observation{Status: event.Failed, Since: old}, run.Observation{Status: event.InProgress, Since: later}, old},
+		{run.Observation{Status: event.InProgress, Since: old}, run.Observation{Status: event.Failed}, old},
+		{run.Observation{Status: event.Ready}, run.Observation{Status: event.InProgress, Since: later}, later},
+		{run.Observation{Status: event.InProgress, Since: old}, run.Observation{Status: event.Ready}, time.Time{}},
+	} {
+		c.before.Object, c.now.Object = web, web
+		g := newGroup(&plan.Group{ID: "a", Objects: []plan.Object{web}}, nil, nil)
+		g.record(c.before)
+		if got := g.since(c.now); !got.Equal(c.want) {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}

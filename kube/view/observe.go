@@ -26,6 +26,9 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 	}
 	if ob.Pods != nil {
 		g.pods[ob.Object] = *ob.Pods
+		if v.explainer.seePods(target{unit, ob.Object}, *ob.Pods) {
+			v.feed.Publish(event.Event{Kind: event.KindDiagnosis, Phase: unit.Phase, Group: unit.Group, Object: &ob.Object})
+		}
 		ob = g.ready[ob.Object]
 	}
 	if ob.Status == "" || ob.Status == event.Applying {
@@ -74,9 +77,11 @@ func (v *View) judge(unit event.Unit, g *group, ob run.Observation) (run.Observa
 
 // publish records a judged observation, and publishes the changes of the object and of its group.
 func (v *View) publish(unit event.Unit, g *group, ob run.Observation) {
+	ob.Since = g.since(ob)
 	before, known := g.record(ob)
 	st, message := g.derive()
-	if st != event.Waiting && (g.status == "" || g.status == event.Waiting) { // every group starts with Running
+	unstarted := func(st event.Status) bool { return st == "" || st == event.Waiting || st == event.Skipped }
+	if !unstarted(st) && unstarted(g.status) { // every group starts with Running
 		v.publishGroup(unit, g, event.Running, "")
 	}
 	if ob.Status != event.Ready {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/engine/event"
@@ -28,7 +29,8 @@ import (
 )
 
 // View publishes the live status of a release's groups and objects, as the events of an operation named watch that applies
-// nothing. A group is failed if one of its objects is; ready, gone or waiting if all of them are; otherwise running. An object
+// nothing. A group is failed if one of its objects is; ready, gone or waiting if all of them are; otherwise running. If the
+// revision failed before it reached a group, that is skipped, not waiting. An object
 // that the run did not wait for is never ready, and decides nothing; a group of such objects is applied (R22b). A group is
 // also ready if only Jobs are gone that the cluster deletes after they have finished. An object is waiting if the operation
 // that deploys the release has not reached it.
@@ -212,6 +214,7 @@ func (v *View) show(r *revision) {
 	v.mask.AddPlan(r.phases)
 	for g := range event.Groups(r.phases) {
 		v.groups[g.ID] = newGroup(g.Group, r.mayBeGone(), before[g.ID])
+		v.groups[g.ID].unapplied = r.rel.Info.Status == rcommon.StatusFailed && r.ran[g.ID] == ""
 		v.unseen += len(g.Objects)
 	}
 	if v.unseen == 0 {

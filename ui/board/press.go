@@ -38,7 +38,21 @@ func (m *model) runKey(name string) tea.Cmd {
 	case ok:
 		return m.Explain("this screen is read-only")
 	}
+	if does := homeKeys[name]; does != "" && m.State.Operation.IsWatch() {
+		return m.Explain(name + " (" + does + ") is a key of home: " + m.wayHome())
+	}
 	return m.Explain(name + " is no key here; ? shows all keys")
+}
+
+// homeKeys are keys of home that are about a release, and what they do.
+var homeKeys = map[string]string{"u": "upgrade", "h": "history", "r": "roll back", "x": "uninstall", "t": "test", "i": "install"}
+
+// wayHome says how to get to home.
+func (m *model) wayHome() string {
+	if m.Home {
+		return "esc leads there"
+	}
+	return "lockstep home -n " + m.State.Operation.Namespace
 }
 
 // table returns the board's table of keys, after those of a replay and of the open

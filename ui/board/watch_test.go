@@ -36,6 +36,11 @@ func TestWatched(t *testing.T) {
 	s := newScreen(t, 100, 30, events[:5], readOnly)
 	s.press("enter", "shift+tab")
 	s.shows(t, "lockstep status r")
+	s.press("esc", "u")
+	s.shows(t, "u (upgrade) is a key of home: lockstep home -n n")
+	s = newScreen(t, 100, 30, events[:5], readOnly, func(o *Options) { o.Home = true })
+	s.press("h")
+	s.shows(t, "h (history) is a key of home: esc leads there")
 }
 
 // TestWatchedSince: a watch shows for how long an object has really been in progress, and no time if that is unknown. Of an earlier

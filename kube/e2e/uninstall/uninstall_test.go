@@ -150,3 +150,26 @@ func TestUninstallWithoutWaiting(t *testing.T) {
 		t.Errorf("a: %v", err)
 	}
 }
+
+// TestClaimsOfAStatefulSetStay: the plan and the outcome name the claims that a StatefulSet has made and that stay (R31).
+func TestClaimsOfAStatefulSetStay(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	const set = `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}, spec: {serviceName: db, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, spec: {containers: [{name: c, image: "x:1"}]}},
+  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]}}`
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, set), nil))
+	op, err := r.Uninstall()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const kept = "kept: PersistentVolumeClaim/data-db-0 (made by StatefulSet/db; it may hold data)"
+	if !slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return w.Message == kept }) {
+		t.Errorf("the plan warns of %v", op.Warnings())
+	}
+	if out := r.MustRun(op, nil); out.State.Message != kept {
+		t.Errorf("the outcome is %q", out.State.Message)
+	}
+	if _, err := r.Cluster.CoreV1().PersistentVolumeClaims(r.Namespace).Get(t.Context(), "data-db-0", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+}
