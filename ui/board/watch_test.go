@@ -109,3 +109,23 @@ func TestAppliedLeafIsNotGreen(t *testing.T) {
 		t.Errorf("%d cells of the bar are green:\n%s", green, s.text())
 	}
 }
+
+// TestWatchedFailed: the groups that a failed revision did not reach wait for nothing.
+func TestWatchedFailed(t *testing.T) {
+	database, migration := plan.Object{Group: "apps", Kind: "StatefulSet", Namespace: "n", Name: "db"}, plan.Object{Group: "batch", Kind: "Job", Namespace: "n", Name: "migration"}
+	groups := []*plan.Group{{ID: "c:db", Chart: "c", Name: "db", Objects: []plan.Object{database}}, {ID: "c:migration", Chart: "c", Name: "migration", After: []string{"c:db"}, Objects: []plan.Object{migration}}}
+	events := []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "watch", Release: "r", Namespace: "n", Revision: 1}, Message: "failed"},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: groups}}},
+		{Kind: event.KindGroup, Phase: "apply", Group: "c:db", Status: event.Running},
+		{Kind: event.KindObject, Phase: "apply", Group: "c:db", Object: &database, Status: event.InProgress, Message: "0 of 1 ready"},
+		{Kind: event.KindObject, Phase: "apply", Group: "c:migration", Object: &migration, Status: event.Waiting, Message: event.NotCreated},
+		{Kind: event.KindGroup, Phase: "apply", Group: "c:migration", Status: event.Skipped, Message: "not applied"},
+	}
+	for i := range events {
+		events[i].Seq, events[i].Time = uint64(i+1), time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
+	}
+	s := newScreen(t, 100, 30, events, readOnly)
+	s.shows(t, "1 in progress", "1 never started", "not applied")
+	s.showsNot(t, "waiting", "waits for")
+}

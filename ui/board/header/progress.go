@@ -32,7 +32,7 @@ func (h *Header) counts() string {
 func (h *Header) otherCounts(room int) string {
 	t, waiting := h.Tally, "waiting"
 	switch {
-	case h.HasReport():
+	case h.HasReport(), h.watchesFailed():
 		waiting = h.Theme.Mark(string(event.Skipped)).Word
 	case h.State.Run == event.Aborting:
 		waiting = "will not start"
@@ -53,6 +53,16 @@ func (h *Header) otherCounts(room int) string {
 		parts = parts[:len(parts)-1]
 	}
 	return h.Join(parts...)
+}
+
+// watchesFailed reports whether a revision is watched that failed before it reached all groups.
+func (h *Header) watchesFailed() bool {
+	for g := range h.State.GroupStates() {
+		if h.State.Operation.IsWatch() && g.Status == event.Skipped {
+			return true
+		}
+	}
+	return false
 }
 
 // removes reports whether the current phases only delete objects.
