@@ -386,6 +386,13 @@ func TestLeave(t *testing.T) {
 	with("sandbox-install", 63, "q")(t).showsNot(t, "leave it running")
 }
 
+// TestBackToHome: a screen that was opened from home says where esc and q lead.
+func TestBackToHome(t *testing.T) {
+	for place, want := range map[string]string{"home": "press esc to go home", "the history": "press esc to go to the history"} {
+		with("sandbox-install", 0, "", func(o *Options) { o.Home = place })(t).shows(t, want, "q back", "esc "+strings.TrimPrefix(place, "the "))
+	}
+}
+
 // TestTwoOperators: what somebody else does on another screen is said here, and who paused the run stays in the header; what
 // happened long before is not news.
 func TestTwoOperators(t *testing.T) {
@@ -397,6 +404,8 @@ func TestTwoOperators(t *testing.T) {
 	s.press("c")
 	s.feed(event.Event{Kind: event.KindCommand, Command: event.Resume, Status: event.Accepted, Answers: s.sent[0].ID, Time: now}, event.Event{Kind: event.KindRun, Status: event.Running, Time: now})
 	s.showsNot(t, "resumed by")
+	s.feed(event.Event{Kind: event.KindRun, Status: event.Paused, Origin: &event.Origin{Command: event.Pause}, Time: now})
+	s.shows(t, "‖ paused  by the user who started the run")
 	s.feed(event.Event{Kind: event.KindCommand, Command: event.Edit, Status: event.Accepted, Answers: "y", Time: now})
 	s.shows(t, "edited by the user who started the run")
 	old := with("sandbox-install", 63, "", attached, func(o *Options) { o.Now = func() time.Time { return now.Add(time.Minute) } })(t)

@@ -133,7 +133,7 @@ func TestHomeShowsDrift(t *testing.T) {
 	home.await(0, "+ changed")
 	home.press("y", "word: recorded")
 	home.press(esc, "1 object")
-	home.press(esc, "releases")
+	home.press(esc, "deployed")
 	home.press("h", "history of cart")
 	home.press(enter, "esc history")
 	home.press(esc, "history of cart")

@@ -224,7 +224,7 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 
 // unknown says that a key has no binding.
 func (m *model) unknown(name string) tea.Cmd {
-	return m.Explain(name + " is not a key here; press ? for help")
+	return m.Explain(name + " is no key here; ? shows all keys")
 }
 
 func (m *model) click(at tea.Mouse) tea.Cmd {

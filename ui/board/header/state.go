@@ -166,7 +166,7 @@ func (h *Header) pauseText() string {
 		case o.By != "":
 			said = text.Join(" ", said, "by "+canvas.Clean(o.By))
 		case h.Attached:
-			said = text.Join(" ", said, "in its own terminal")
+			said = text.Join(" ", said, "by the user who started the run")
 		}
 	}
 	if following != nil && h.Next == following {

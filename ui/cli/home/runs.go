@@ -325,6 +325,14 @@ func stuckAt(op *event.Operation, g *event.GroupState, o *event.ObjectState) str
 	return graph.ShortObject(o.Object)
 }
 
+// pausedBy says who paused a run by a command, "" if nobody did: "by lockstep ctl (ann on box)".
+func pausedBy(s *event.State) string {
+	if o := s.RunOrigin; o != nil && o.Command == event.Pause && o.Why == "" {
+		return strings.TrimSpace(phrase.Whence(*o))
+	}
+	return ""
+}
+
 // describe fills in how a run stands.
 func describe(row *home.LiveRun, s *event.State) {
 	row.Status, row.Why = s.RunStatus()
@@ -355,7 +363,7 @@ func describe(row *home.LiveRun, s *event.State) {
 		}
 	}
 	if row.Why == "" && of > 0 {
-		row.Why = text.Join("; ", fmt.Sprintf("%d of %d %ss", done, of, s.GroupNoun()), stuck)
+		row.Why = text.Join("; ", pausedBy(s), fmt.Sprintf("%d of %d %ss", done, of, s.GroupNoun()), stuck)
 	}
 	if stuck != "" && row.Status == event.Running {
 		row.Status = event.Degraded

@@ -37,7 +37,7 @@ func (b BaseRevision) values(ctx context.Context, a *command.App, namespace stri
 	return command.Cancelable(ctx, func(ctx context.Context) (map[string]any, error) {
 		found, err := a.HistoryIn(ctx, namespace, b.Release)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read the revisions of release %s in namespace %s: %w", b.Release, namespace, err)
 		}
 		at := slices.IndexFunc(found, func(r *rel1.Release) bool { return r.Version == b.Revision })
 		if at < 0 {
