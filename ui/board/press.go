@@ -49,7 +49,7 @@ var homeKeys = map[string]string{"u": "upgrade", "h": "history", "r": "roll back
 
 // wayHome says how to get to home.
 func (m *model) wayHome() string {
-	if m.Home {
+	if m.Home != "" {
 		return "esc leads there"
 	}
 	return "lockstep home -n " + m.State.Operation.Namespace

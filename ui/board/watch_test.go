@@ -38,7 +38,7 @@ func TestWatched(t *testing.T) {
 	s.shows(t, "lockstep status r")
 	s.press("esc", "u")
 	s.shows(t, "u (upgrade) is a key of home: lockstep home -n n")
-	s = newScreen(t, 100, 30, events[:5], readOnly, func(o *Options) { o.Home = true })
+	s = newScreen(t, 100, 30, events[:5], readOnly, func(o *Options) { o.Home = "home" })
 	s.press("h")
 	s.shows(t, "h (history) is a key of home: esc leads there")
 }
