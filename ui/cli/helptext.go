@@ -290,7 +290,7 @@ var (
 // commonFlags returns the flags that fit in a number of lines: first those of the examples, then the common ones; or all
 // flags of a command with few.
 func (h *helpText) commonFlags(c *cobra.Command, all []*pflag.Flag, examples []string, room int) []*pflag.Flag {
-	if c.HasAvailableSubCommands() {
+	if c.HasAvailableSubCommands() && len(examples) == 0 { // it does nothing itself
 		return nil
 	}
 	var wanted []string

@@ -49,8 +49,8 @@ func (a *app) newPlan() *cobra.Command {
 	cmd, flags := a.newUpgradeWithFlags(show)
 	a.addStack(cmd, &flags.run, &flags.deploy.ChartInput, a.planStack)
 	cmd.Use, cmd.GroupID, cmd.Short, cmd.Long = "plan {NAME CHART | COMMAND … | -f HELMFILE}", "release", "show what an operation would do", planLong
-	cmd.Example = `lockstep plan shop ./shop -n shop
-lockstep plan uninstall shop
+	cmd.Example = `lockstep plan shop ./shop --out shop.plan
+lockstep plan uninstall shop --detailed-exitcode
 lockstep plan -f helmfile.yaml
 lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchanged")'`
 	flags.deploy.options.Install = true
