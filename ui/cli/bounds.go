@@ -10,7 +10,7 @@ import (
 
 var (
 	reads     = command.Bound{Limit: 2 * time.Minute}
-	renders   = command.Bound{Limit: 10 * time.Minute} // they may download charts
+	renders   = command.Bound{Limit: 10 * time.Minute, Charts: true}
 	operates  = command.Bound{Operation: true}
 	byTimeout = command.Bound{Flag: true}
 	local     = command.Bound{Local: true}

@@ -43,6 +43,8 @@ func TestEveryCommandHasABound(t *testing.T) {
 			t.Errorf("%s has --timeout and another limit", key)
 		case b.Limit > 0 && cmd.Long != "" && !strings.Contains(cmd.Long, "gives up after"):
 			t.Errorf("the help of %s does not name its limit", key)
+		case b.Limit > 0 && strings.Contains(cmd.Long, "a registry does not answer") != (b.Charts && cmd.Long != ""):
+			t.Errorf("the help of %s names a registry, but loads no chart, or the reverse", key)
 		case b.Endless != "" && !strings.Contains(strings.Join(strings.Fields(cmd.Long), " "), b.Endless):
 			t.Errorf("the help of %s does not say %q", key, b.Endless)
 		}

@@ -8,10 +8,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Bound says how long a command may take without the screen. Exactly one field is set.
+// Bound says how long a command may take without the screen. Exactly one of Limit, Flag, Operation, Endless and Local is set.
 type Bound struct {
 	// Limit is a fixed limit.
 	Limit time.Duration
+	// Charts is set with Limit if the command loads charts, which may be in a registry.
+	Charts bool
 	// Flag is set if --timeout is the limit; 0 is none. Operation is set if it is that of the operation, which also knows
 	// pauses and a rollback, and ends itself, and of each of its inputs (Load).
 	Flag, Operation bool
@@ -24,7 +26,11 @@ type Bound struct {
 // Help returns a sentence for the help of the command, "" if its flags say it.
 func (b Bound) Help() string {
 	if b.Limit > 0 {
-		return fmt.Sprintf("If the API server or a registry does not answer, lockstep gives up after %s.", shortDuration(b.Limit))
+		server := "the API server"
+		if b.Charts {
+			server += " or a registry"
+		}
+		return fmt.Sprintf("If %s does not answer, lockstep gives up after %s.", server, shortDuration(b.Limit))
 	}
 	return ""
 }
