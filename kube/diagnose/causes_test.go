@@ -209,6 +209,7 @@ func TestWorstCondition(t *testing.T) {
 		{"negative conditions first", `[{"type":"Ready","status":"False","message":"not yet"},{"type":"Stalled","status":"True","reason":"Bad","message":"bad spec"}]`, "", "Stalled is True: Bad: bad spec"},
 		{"conditions in expressions first", `[{"type":"Degraded","status":"True","message":"x"},{"type":"Synced","status":"False","message":"no key"}]`, `{.conditions[?(@.type=="Synced")].status} == True`, "Synced is False: no key"},
 		{"completed pod", `[{"type":"Ready","status":"False","reason":"PodCompleted"},{"type":"ContainersReady","status":"False","reason":"PodCompleted"}]`, "", ""},
+		{"failed pod", `[{"type":"Ready","status":"False","reason":"PodFailed"},{"type":"ContainersReady","status":"False","reason":"PodFailed"}]`, "", ""},
 		{"unknown", `[{"type":"Ready","status":"Unknown","message":"no answer"}]`, "", "Ready is Unknown: no answer"},
 		{"the newest", `[{"type":"A","status":"False","message":"old","lastTransitionTime":"2026-01-01T00:00:00Z"},{"type":"B","status":"False","message":"new","lastTransitionTime":"2026-01-01T00:01:00Z"}]`, "", "B is False: new"},
 	} {

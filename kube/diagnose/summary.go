@@ -311,6 +311,8 @@ func unhealthyConditions(u *unstructured.Unstructured) []condition {
 			return c.status != "True"
 		case c.kind == "ScalingLimited", c.reason == "PodCompleted": // both values are normal; a completed pod is not ready
 			return true
+		case c.reason == "PodFailed" && c.message == "": // the state of the pod's containers says why
+			return true
 		}
 		return c.status == "True"
 	})
