@@ -256,10 +256,10 @@ func (r *results) readme() string {
 	var parts []string
 	for _, f := range r.Figures {
 		if f.Row == readmeRow && slices.Contains(readmeFigures, f.Name) {
-			parts = append(parts, f.Name+" "+f.cell(lockstep)+" (Helm "+f.cell(helm)+")")
+			parts = append(parts, fmt.Sprintf("%s %.1f %s, Helm %.1f %s", f.Name, f.value(lockstep), f.Unit, f.value(helm), f.Unit))
 		}
 	}
-	return "With " + readmeRow + ": " + strings.Join(parts, ", ") + ". The page [benchmarks](ui/cli/help/benchmarks.md) has more.\n"
+	return "With " + readmeRow + ": " + strings.Join(parts, "; ") + ". The page [benchmarks](ui/cli/help/benchmarks.md) has more.\n"
 }
 
 // page returns the table of the page "benchmarks": what users wait for and need memory for, without goals.

@@ -85,7 +85,7 @@ func TestRivals(t *testing.T) {
 	if want := "| 1,000 ConfigMaps | install | 1 s | 2 s | 0.5 × |\n"; !strings.HasSuffix(r.page(), "| ratio |\n|---|---|---|---|---|\n"+want) {
 		t.Errorf("the page:\n%s", r.page())
 	}
-	if want := "With 1,000 ConfigMaps: install 1 s (Helm 2 s). "; !strings.HasPrefix(r.readme(), want) {
+	if want := "With 1,000 ConfigMaps: install 1.0 s, Helm 2.0 s. "; !strings.HasPrefix(r.readme(), want) {
 		t.Errorf("the README: %s", r.readme())
 	}
 }
