@@ -46,6 +46,32 @@ func Path(s *event.State) []Step {
 	return path
 }
 
+// A path is worth showing to somebody who has not asked for it if its steps take at least minShown together. Steps shorter than
+// minStep would be shown as 0.0s.
+const (
+	minShown = 3 * time.Second
+	minStep  = 50 * time.Millisecond
+)
+
+// ShownPath returns the steps of the critical path to show after a run, or nil if they would say nothing: the run was short, was
+// aborted, or one step took the whole time.
+func ShownPath(s *event.State) []Step {
+	total := time.Duration(0)
+	steps := LongSteps(Path(s))
+	for _, step := range steps {
+		total += step.Took
+	}
+	if len(steps) < 2 || total < minShown || s.Status == event.Aborted {
+		return nil
+	}
+	return steps
+}
+
+// LongSteps returns the steps of a path that do not show as 0.0s.
+func LongSteps(path []Step) []Step {
+	return slices.DeleteFunc(path, func(step Step) bool { return step.Took < minStep })
+}
+
 // predecessor returns the last group that g waited for, or nil.
 func predecessor(s *event.State, g *event.GroupState) *event.GroupState {
 	var last *event.GroupState

@@ -82,8 +82,8 @@ func (m *model) idle() string {
 const maxPathLines = 16
 
 func (m *model) pathLines(width int) []canvas.Line {
-	path := forecast.Path(&m.State)
-	if len(path) < 2 || m.State.Status == event.Aborted {
+	path := forecast.ShownPath(&m.State)
+	if len(path) == 0 {
 		return nil
 	}
 	groups := make([]*event.GroupState, len(path))

@@ -50,7 +50,7 @@ func TestCriticalPathAfterEdit(t *testing.T) { // R46
 	feed := func(events ...event.Event) {
 		for _, e := range events {
 			at++
-			e.Time = time.Unix(int64(at), 0)
+			e.Time = time.Unix(2*int64(at), 0)
 			s.Apply(e)
 		}
 	}

@@ -110,7 +110,7 @@ func (r *Record) text(to Stream) string {
 		b.WriteString("\n")
 		writeFailures(&b, format.Failures(r.State), style, len(d.Failures), len(d.Failures)*event.MaxEvidence)
 	}
-	if path := forecast.Path(r.State); len(path) > 0 {
+	if path := forecast.LongSteps(forecast.Path(r.State)); len(path) > 0 {
 		b.WriteString("\n" + style.render(theme.Strong, forecast.PathHeading(r.State)) + "\n" + joinLines(bars(r.State, path, style, to.Width)))
 		if r.State.Status == event.Succeeded {
 			line("best possible time: " + format.Seconds(d.BestTime))

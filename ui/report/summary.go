@@ -144,7 +144,7 @@ func objectNotes(s *event.State, prefix string, note func(*event.ObjectState) st
 
 // writeTimes writes the critical path, and those of the slowest groups whose times differ from the last run's.
 func writeTimes(w io.Writer, s *event.State, o Options) {
-	if path := forecast.Path(s); len(path) > 1 && s.Status != event.Aborted {
+	if path := forecast.ShownPath(s); len(path) > 0 {
 		writeList(w, forecast.PathHeading(s), bars(s, path, o.Style, max(o.Width-2, 0)))
 	}
 	var rows [][]string
