@@ -48,7 +48,7 @@ func TestSuggestWrites(t *testing.T) {
 		strings.Contains(out, "helm.sh/") {
 		t.Errorf("template prints\n%s", out)
 	}
-	if out := plan("suggest", dir, "--write"); !strings.Contains(out, "added 7 lines to 2 files") {
+	if out := plan("suggest", dir, "--write"); !strings.Contains(out, "added 7 lines to 2 files") || !strings.HasSuffix(out, "\nreview the changes: git diff "+dir+"\nsee the order: lockstep dag "+dir+"\n") {
 		t.Errorf("--write prints\n%s", out)
 	}
 	if got := plan("dag", dir); got != inferred {

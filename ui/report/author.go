@@ -182,6 +182,9 @@ func (c ChartEdits) text(to Stream) string {
 	if len(c.Restarts) > 0 {
 		fmt.Fprintf(&b, "the next upgrade restarts these workloads once, because a checksum in their pods changes: %s\n", clean(format.Abbreviate(names(c.Restarts))))
 	}
+	if len(c.Files) > 0 {
+		b.WriteString(clean("review the changes: git diff "+c.Chart) + "\n" + clean("see the order: lockstep dag "+c.Chart) + "\n")
+	}
 	if len(c.Manual) > 0 {
 		b.WriteString("\nnot written:\n")
 	}
@@ -419,7 +422,11 @@ func (d ValuesDiff) text(Stream) string {
 		rows = append(rows, []string{clean(c.Path), what})
 	}
 	if len(rows) == 0 {
-		return clean(d.Old.Name+" "+d.Old.Version+" → "+d.New.Version) + ": no changes of these values\n"
+		versions := d.Old.Version
+		if d.New.Version != d.Old.Version {
+			versions += " → " + d.New.Version
+		}
+		return clean(d.Old.Name+" "+versions) + ": your values work as before\n"
 	}
 	return unindent(table(rows))
 }
