@@ -37,8 +37,7 @@ func (t *textLog) releaseEvent(e event.Event) {
 	log.Consume(e)
 }
 
-// releaseOperation writes the start of the operation on a release, and its outcome if it failed.
-// The reason is in the stack's line about the release.
+// releaseOperation writes the start of the operation on a release. The stack's line about the release says how it ended.
 func (t *textLog) releaseOperation(e event.Event) {
 	switch e.Status {
 	case event.Running:
@@ -47,9 +46,6 @@ func (t *textLog) releaseOperation(e event.Event) {
 		t.line(e, e.Status, headline(op))
 	case event.RollingBack:
 		t.line(e, e.Status, rollingBackTo(e.Operation))
-	case event.Succeeded:
-	default:
-		t.line(e, e.Status, format.WithReason(t.state.Operation.Name+" "+t.opts.word(e.Status), e.Outcome))
 	}
 }
 
@@ -63,14 +59,18 @@ func (t *textLog) releaseStatus(e event.Event, g *event.GroupState, took time.Du
 	case event.Ready, event.Gone:
 		verb, detail := releaseOutcome(g)
 		t.line(e, e.Status, g.ID+" "+verb+" ("+strings.Join(format.NonEmpty(detail, format.Duration(took)), ", ")+")")
-	case event.Failed:
-		cause := g.Cause
-		if release := t.state.Scopes[g.ID]; release != nil && len(release.Roots()) > 0 { // its log has it
-			cause = ""
+	case event.Failed, event.Aborted:
+		cause, outcome := "", ""
+		if e.Status == event.Failed {
+			cause = g.Cause
 		}
-		t.line(e, e.Status, format.WithReason(g.ID+" failed after "+format.Duration(took), cause))
-	case event.Aborted:
-		t.line(e, e.Status, g.ID+" aborted after "+format.Duration(took))
+		if release := t.state.Scopes[g.ID]; release != nil {
+			outcome = release.Outcome
+			if len(release.Roots()) > 0 { // its log has the cause
+				cause = ""
+			}
+		}
+		t.line(e, e.Status, format.WithReason(g.ID+" "+string(e.Status)+" after "+format.Duration(took), text.Join("; ", cause, outcome)))
 	case event.Skipped:
 		t.skipped.add(e, g.ID)
 	}

@@ -52,12 +52,12 @@ func TestStackRunStatus(t *testing.T) {
 	expect("up stack held: n/a: a:two: Job/a:two: exit code 3; 0 of 2 releases ready", "✗ held: a:two failed; 1 of 2 groups done")
 }
 
-// TestLogSaysThingsOnce: the log of a stack names a point of no return once, the object of a hook once in a line, and the cause of
-// a failure only where the hook fails and at the end.
+// TestLogSaysThingsOnce: the log of a stack names a point of no return once, the object of a hook once in a line, the cause of
+// a failure only where the hook fails and at the end, and the end of a failed release in one line.
 func TestLogSaysThingsOnce(t *testing.T) {
 	const reason, cause = "schema 37 cannot be read by 36", "container smoke exited with code 1"
 	releases := []*plan.Group{{ID: "n/a", Objects: []plan.Object{{Kind: "Release", Name: "a"}}}}
-	smoke := plan.Object{Kind: "Pod", Name: "smoke"}
+	smoke, exit := plan.Object{Kind: "Pod", Name: "smoke"}, 1
 	hooks := []event.Phase{{Name: "test", Kind: event.PhaseHooks, Groups: []*plan.Group{{ID: "test:Pod/smoke", Name: "Pod/smoke", Objects: []plan.Object{smoke}}}}}
 	var out bytes.Buffer
 	Replay([]event.Event{
@@ -65,12 +65,14 @@ func TestLogSaysThingsOnce(t *testing.T) {
 		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "releases", Kind: event.PhaseApply, Groups: releases}}},
 		{Kind: event.KindPlan, Scope: "n/a", Phases: hooks},
 		{Kind: event.KindGroup, Phase: "releases", Group: "n/a", Status: event.Running},
+		{Kind: event.KindOperation, Scope: "n/a", Status: event.Running, Operation: &event.Operation{Name: "install", Release: "a"}},
 		{Kind: event.KindNoReturn, Scope: "n/a", Phase: "test", Group: "a:migrate", Message: reason},
 		{Kind: event.KindNoReturn, Message: reason},
 		{Kind: event.KindNoReturn, Scope: "n/b", Message: reason},
 		{Kind: event.KindGroup, Scope: "n/a", Phase: "test", Group: "test:Pod/smoke", Status: event.Running},
 		{Kind: event.KindObject, Scope: "n/a", Phase: "test", Group: "test:Pod/smoke", Object: &smoke, Status: event.Failed, Cause: cause},
 		{Kind: event.KindGroup, Scope: "n/a", Phase: "test", Group: "test:Pod/smoke", Object: &smoke, Status: event.Failed, Cause: cause},
+		{Kind: event.KindOperation, Scope: "n/a", Status: event.Failed, Exit: &exit, Outcome: "release marked failed"},
 		{Kind: event.KindGroup, Phase: "releases", Group: "n/a", Object: &releases[0].Objects[0], Status: event.Failed, Cause: "test:Pod/smoke: " + cause},
 		{Kind: event.KindOperation, Status: event.Failed},
 	}, newTextLog(&out, &out, Options{Style: plain}))
@@ -80,6 +82,9 @@ func TestLogSaysThingsOnce(t *testing.T) {
 	}
 	if n := strings.Count(log, cause); n != 2 || strings.Contains(log, "Pod/smoke: Pod/smoke") || !strings.HasSuffix(log, "n/a: test:Pod/smoke: "+cause+"\n") {
 		t.Errorf("the cause is %d times in\n%s", n, log)
+	}
+	if !strings.Contains(log, "✗ n/a failed after 0.0s: release marked failed\n") || strings.Contains(log, "install failed") {
+		t.Errorf("the release does not end in one line:\n%s", log)
 	}
 }
 
