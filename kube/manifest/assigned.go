@@ -21,7 +21,8 @@ var assigned = map[schema.GroupKind][][]string{
 // immutable field, or one that a controller owns, and otherwise the controller has to fill it in again.
 func leaveAssigned(u *unstructured.Unstructured) {
 	kind := u.GroupVersionKind().GroupKind()
-	if kind.Kind == "ClusterRole" && u.Object["aggregationRule"] == nil {
+	skipsTLS, _, _ := unstructured.NestedBool(u.Object, "spec", "insecureSkipTLSVerify") // must not have a caBundle
+	if kind.Kind == "ClusterRole" && u.Object["aggregationRule"] == nil || kind.Kind == "APIService" && skipsTLS {
 		return
 	}
 	for _, path := range assigned[kind] {

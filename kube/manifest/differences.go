@@ -242,7 +242,9 @@ func ownersOf(live *unstructured.Unstructured) (all owners) {
 func (o owners) of(part fieldpath.PathElement) (all owners) {
 	for _, m := range o {
 		if m.fields == nil {
-			all = append(all, owner{m.ManagedFieldsEntry, nil, true})
+			if !o.haveParts() {
+				all = append(all, owner{m.ManagedFieldsEntry, nil, true})
+			}
 		} else if hasPart(m.fields, part) {
 			inside, _ := m.fields.Children.Get(part)
 			all = append(all, owner{m.ManagedFieldsEntry, inside, false})
@@ -251,9 +253,15 @@ func (o owners) of(part fieldpath.PathElement) (all owners) {
 	return all
 }
 
-// whole reports whether somebody owns the part itself, not only fields in it.
+// whole reports whether somebody owns the part with all that is in it.
 func (o owners) whole(is func(owner) bool) bool {
-	return slices.ContainsFunc(o, func(m owner) bool { return m.fields == nil && is(m) })
+	return !o.haveParts() && slices.ContainsFunc(o, is)
+}
+
+// haveParts reports whether somebody owns fields in the part. Whoever owns the part itself then has the map, but nothing in it: others
+// have taken over all of its fields, such as the only key of a ConfigMap.
+func (o owners) haveParts() bool {
+	return slices.ContainsFunc(o, func(m owner) bool { return m.fields != nil })
 }
 
 // partOf returns the part that is an element of a list: one of Helm's if there are several, because an element may lack a default that

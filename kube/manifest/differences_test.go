@@ -37,6 +37,7 @@ func TestDifferences(t *testing.T) {
 		"a list with one owner":            {"{l: [1, 2]}", "{l: [1, 3]}", map[string]string{other: `{"f:l":{}}`, helm: `{"f:m":{}}`}, "/l/1 l[1]: 2 → 3 by other"},
 		"a list has grown":                 {"{l: [1]}", "{l: [1, 2]}", map[string]string{other: `{"f:l":{}}`}, "/l l: [1] → [1,2] by other"},
 		"a map with one owner":             {"{m: {a: x}}", "{m: {a: x, b: z}}", map[string]string{other: `{"f:m":{}}`}, `/m m: {"a":"x"} → {"a":"x","b":"z"} by other`},
+		"a map of which others own all":    {"{data: {a: x, b: x}}", "{data: {a: z, b: x}}", map[string]string{helm: `{"f:data":{}}`, other: `{"f:data":{"f:a":{},"f:b":{}}}`}, `/data/a data.a: "x" → "z" by other`},
 		"a quantity in another form":       {"{apiVersion: v1, kind: Pod, spec: {containers: [{name: a, resources: {limits: {cpu: 1000m}}}]}}", "{apiVersion: v1, kind: Pod, spec: {containers: [{name: a, resources: {limits: {cpu: '1'}}}]}}", nil, ""},
 		"a default replaces a zero value":  {"{apiVersion: v1, kind: Service, spec: {type: ''}}", "{apiVersion: v1, kind: Service, spec: {type: ClusterIP}}", nil, ""},
 		"a zero value that nobody owns":    {"{apiVersion: v1, kind: Service, spec: {clusterIP: ''}}", "{apiVersion: v1, kind: Service, spec: {clusterIP: 10.0.0.1}}", map[string]string{helm: `{"f:spec":{"f:type":{}}}`}, ""},

@@ -99,7 +99,7 @@ func (f *Fact) Changed(i *resource.Info) event.Change {
 	before, sentTo := f.before, f.seen
 	f.recordWrite(i)
 	created := before.Absent() || sentTo.Known && sentTo.UID != f.seen.UID
-	f.before = Before{Known: true, Version: i.ResourceVersion, uid: f.seen.UID, created: created || before.created, generation: generationOf(i)}
+	f.before = Before{Known: true, Version: i.ResourceVersion, uid: f.seen.UID, created: created || before.created && before.uid == f.seen.UID, generation: generationOf(i)}
 	switch {
 	case created:
 		return event.Created

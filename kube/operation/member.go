@@ -153,10 +153,13 @@ func (op *Operation) KeepNoReturn(reasons []string, others map[string]int) {
 }
 
 // PassedBefore returns the reasons of the points of no return that earlier runs have passed in this release, before they could deploy
-// another one of the stack: a rollback of that still goes to the same revision.
+// another one of the stack: a rollback of that still goes to the same revision, and not to one of the same number that was deployed
+// later, because the release was uninstalled.
 func (op *Operation) PassedBefore(id string, other *Operation) (reasons []string) {
 	for _, p := range op.prepared.StackPoints {
-		if good, found := p.Others[id]; found && good == other.prepared.Info.PreviousRevision {
+		good, found := p.Others[id]
+		later := slices.ContainsFunc(other.prepared.Applied, func(rel *rel1.Release) bool { return rel.Version == good && rel.Info.LastDeployed.After(p.Begun) })
+		if found && good == other.prepared.Info.PreviousRevision && !later {
 			reasons = append(reasons, p.Reasons...)
 		}
 	}

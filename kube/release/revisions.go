@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
@@ -223,6 +224,7 @@ func (r *Revisions) PassedSince(version int) (all []Passed) {
 type StackPoint struct {
 	Reasons []string
 	Others  map[string]int // Record.Others
+	Begun   time.Time      // when the revision was created
 }
 
 // StackPoints returns the points of no return that runs of a stack have passed in the release since it was installed.
@@ -232,7 +234,7 @@ func (r *Revisions) StackPoints() (all []StackPoint) {
 			all = nil
 		} else if reasons := PassedNoReturn(rel); len(reasons) > 0 {
 			if record := ReadRecord(rel); record != nil && record.Authored == rel.Version && len(record.Others) > 0 {
-				all = append(all, StackPoint{reasons, record.Others})
+				all = append(all, StackPoint{reasons, record.Others, rel.Info.LastDeployed})
 			}
 		}
 	}

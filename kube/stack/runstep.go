@@ -12,6 +12,7 @@ import (
 	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/kube/connect"
 	"lockstep/kube/helmfile"
 	"lockstep/kube/program"
 	"lockstep/kube/session"
@@ -73,8 +74,8 @@ func (s *Stack) runStep(ctx context.Context, st *step, o plan.Object) (run.Respo
 }
 
 // lockRelease locks the release of a step that runs before its operation, which then has the lock: of two runs, only one starts
-// the migration of a release (R51). A step before all releases has the lock of the first that the run changes. It returns the release, ""
-// if the step runs without a lock.
+// the migration of a release (R51). A step before all releases has the lock of the first that the run changes. It returns the cluster and
+// the release, "" if the step runs without a lock.
 func (s *Stack) lockRelease(ctx context.Context, st *step) (lock string, err error) {
 	m := st.member
 	if i := slices.IndexFunc(s.members, func(m *member) bool { return s.plannedOperation(m) != nil && !s.isUnchanged(m) }); m == nil && i >= 0 {
@@ -95,7 +96,7 @@ func (s *Stack) lockRelease(ctx context.Context, st *step) (lock string, err err
 		err = op.Lock(ctx, m.publisher(s.engine))
 	}
 	if op.HoldsLease() {
-		lock = m.Namespace + "/" + m.Name
+		lock = connect.ClusterNames([]connect.ClusterID{m.cluster})[0] + " " + m.Namespace + "/" + m.Name
 	}
 	return lock, err
 }

@@ -39,8 +39,8 @@ type Job struct {
 	Digest string
 	// Rerun runs it again even if it has succeeded.
 	Rerun bool
-	// RunID identifies the run, and Author describes it to others that find the Job. Lock is the release whose lock the run holds while the
-	// step runs, "" for none: the run of another Job with the same one has ended or was killed.
+	// RunID identifies the run, and Author describes it to others that find the Job. Lock is the release, with its cluster, whose lock the run
+	// holds while the step runs, "" for none: the run of another Job with the same one has ended or was killed.
 	RunID, Author, Lock string
 }
 

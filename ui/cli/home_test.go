@@ -134,7 +134,7 @@ func TestHomeShowsDrift(t *testing.T) {
 	home.press("y", "word: recorded")
 	home.press(esc, "1 object")
 	home.press(esc, "deployed")
-	home.press("h", "history of cart")
+	home.press("h", "Install complete")
 	home.press(enter, "esc history")
 	home.press(esc, "history of cart")
 	home.press("u", "used last")

@@ -45,7 +45,7 @@ func TestCrashAfterReady(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, c.web, rig.ConfigMap("last", rig.Group("b", "a"))), func(i *kube.Deploy) {
-				i.Settle, i.ReadinessTimeout = c.settle, 12*time.Second
+				i.Settle, i.ReadinessTimeout = c.settle, 20*time.Second
 			}))
 			if err != nil {
 				t.Fatal(err)

@@ -124,6 +124,14 @@ func TestStackKilledPastNoReturn(t *testing.T) {
 			if got := b.history("db", "app"); state.Exit != 1 || got[0] != "db 2 deployed" || !strings.HasSuffix(got[1], " deployed") {
 				t.Errorf("after app was deployed: exit %d, %v: %s", state.Exit, got, state.Outcome)
 			}
+			b.MustHelm("uninstall", "app", "--wait") // its next revision 1 is another one
+			if state := up(stack(marked, map[string]any{"v": "three"}, "")); state.Exit != 0 {
+				t.Error(phrase.Reason(state))
+			}
+			state = up(stack(marked, broken, ""))
+			if got := b.history("app"); state.Exit != 1 || strings.Contains(state.Outcome, noWayBack) || !slices.Equal(got, []string{"app 3 deployed"}) {
+				t.Errorf("after app was installed again: exit %d, %v: %s", state.Exit, got, state.Outcome)
+			}
 		})
 	}
 }
