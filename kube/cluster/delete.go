@@ -33,7 +33,7 @@ func (s Session) AwaitGone(ctx context.Context, list helmkube.ResourceList, repo
 	left := map[plan.Object]*resource.Info{}
 	var targets []status.Target
 	for _, i := range list {
-		obj := plan.Object{Group: i.Mapping.GroupVersionKind.Group, Kind: i.Mapping.GroupVersionKind.Kind, Namespace: i.Namespace, Name: i.Name}
+		obj := ObjectOf(i)
 		left[obj] = i
 		targets = append(targets, status.Target{Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced()})
 	}

@@ -54,6 +54,12 @@ func KeptClaims(ctx context.Context, kube kubernetes.Interface, list helmkube.Re
 	return kept
 }
 
+// ObjectOf names the object of a list.
+func ObjectOf(i *resource.Info) plan.Object {
+	kind := i.Mapping.GroupVersionKind
+	return plan.Object{Group: kind.Group, Kind: kind.Kind, Namespace: i.Namespace, Name: i.Name}
+}
+
 func listClaims(ctx context.Context, kube kubernetes.Interface, namespace string) []corev1.PersistentVolumeClaim {
 	all, err := kube.CoreV1().PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -66,7 +66,7 @@ func (d *Diagnoser) podCause(ctx context.Context, b *reportBuilder) finding {
 		for _, check := range []func(context.Context, Pod) finding{d.podClaimsCause, d.podNodeCause} {
 			if f := check(ctx, b.Pods[0]); f.cause != "" {
 				f.ofPods = true
-				f.cause += b.oldClaim(f.pending)
+				f.cause += d.oldClaim(ctx, b.live, f.pending)
 				return f
 			}
 		}

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,7 +12,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 )
 
 // maxClaims limits how many claims of a pod are checked.
@@ -34,20 +37,27 @@ func (d *Diagnoser) podClaimsCause(ctx context.Context, p Pod) finding {
 	return finding{}
 }
 
-// oldClaim says what to do about a claim without a volume that a StatefulSet has made from an earlier template, with another
+// oldClaim says what to do about a claim without a volume that an earlier StatefulSet or template has made, with another
 // StorageClass: a claim keeps its class. It returns "" for others.
-func (b *reportBuilder) oldClaim(c *corev1.PersistentVolumeClaim) string {
-	if c == nil || c.Spec.VolumeName != "" || c.Spec.StorageClassName == nil || b.live.GroupVersionKind().GroupKind().String() != "StatefulSet.apps" {
+func (d *Diagnoser) oldClaim(ctx context.Context, live *unstructured.Unstructured, c *corev1.PersistentVolumeClaim) string {
+	if c == nil || c.Spec.VolumeName != "" || c.Spec.StorageClassName == nil || live.GroupVersionKind().GroupKind().String() != "StatefulSet.apps" {
 		return ""
 	}
 	var set appsv1.StatefulSet
-	if runtime.DefaultUnstructuredConverter.FromUnstructured(b.live.Object, &set) != nil {
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, &set) != nil {
 		return ""
 	}
 	for _, t := range set.Spec.VolumeClaimTemplates {
-		if class := t.Spec.StorageClassName; strings.HasPrefix(c.Name, t.Name+"-"+set.Name+"-") && class != nil && *class != *c.Spec.StorageClassName {
+		if !strings.HasPrefix(c.Name, t.Name+"-"+set.Name+"-") {
+			continue
+		}
+		asks, err := ptr.Deref(t.Spec.StorageClassName, ""), error(nil)
+		if t.Spec.StorageClassName == nil {
+			asks, err = d.defaultClass(ctx)
+		}
+		if err == nil && asks != *c.Spec.StorageClassName {
 			return fmt.Sprintf("; the StatefulSet asks for StorageClass %s now, but a claim keeps its class; this one holds no data, so delete it: kubectl delete pvc %s -n %s",
-				*class, c.Name, c.Namespace)
+				cmp.Or(asks, `""`), c.Name, c.Namespace)
 		}
 	}
 	return ""
@@ -116,16 +126,27 @@ func (d *Diagnoser) unboundCause(ctx context.Context, c *corev1.PersistentVolume
 // noClassCause explains a claim that names no StorageClass: the cluster should assign the default one.
 func (d *Diagnoser) noClassCause(ctx context.Context) finding {
 	const noClass = "has no volume: it names no StorageClass"
+	switch name, err := d.defaultClass(ctx); {
+	case err != nil:
+		return finding{cause: noClass, gaps: []string{Unreadable("StorageClasses", err)}}
+	case name != "":
+		return finding{cause: noClass + fmt.Sprintf("; the default StorageClass %s has not been assigned to it yet", name), symptom: true}
+	}
+	return finding{cause: noClass + ", and there is no default"}
+}
+
+// defaultClass returns the name of the default StorageClass, "" if there is none.
+func (d *Diagnoser) defaultClass(ctx context.Context) (string, error) {
 	list, err := d.kube.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return finding{cause: noClass, gaps: []string{Unreadable("StorageClasses", err)}}
+		return "", err
 	}
 	for _, c := range list.Items {
 		if c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
-			return finding{cause: noClass + fmt.Sprintf("; the default StorageClass %s has not been assigned to it yet", c.Name), symptom: true}
+			return c.Name, nil
 		}
 	}
-	return finding{cause: noClass + ", and there is no default"}
+	return "", nil
 }
 
 // unprovisionedCause finds out why the claim's StorageClass has not provided a volume.
@@ -146,6 +167,9 @@ func (d *Diagnoser) unprovisionedCause(ctx context.Context, c *corev1.Persistent
 		return finding{cause: fmt.Sprintf("has no volume: StorageClass %s does not provision volumes, and no existing volume fits %s", class.Name, claimRequest(c))}
 	}
 	f := finding{cause: fmt.Sprintf("has no volume: provisioner %s of StorageClass %s has not created one", class.Provisioner, class.Name)}
+	if strings.Contains(class.Provisioner, "/") { // such as rancher.io/local-path: no name of a CSIDriver
+		return f
+	}
 	switch _, err := d.kube.StorageV1().CSIDrivers().Get(ctx, class.Provisioner, metav1.GetOptions{}); {
 	case apierrors.IsNotFound(err):
 		f.cause += ", and no CSIDriver with that name is installed"

@@ -25,6 +25,7 @@ func TestClaims(t *testing.T) {
 			"no volume: StorageClass fast binds one only once a pod that uses it is scheduled (WaitForFirstConsumer); put the claim into that pod's group"},
 		{"by hand", ofClass + class("provisioner: kubernetes.io/no-provisioner"), "no volume: StorageClass fast does not provision volumes, and no existing volume fits 1Gi, ReadWriteMany"},
 		{"provisioner does not run", ofClass + class("provisioner: csi.example.com"), "no volume: provisioner csi.example.com of StorageClass fast has not created one, and no CSIDriver with that name is installed"},
+		{"provisioner is no CSI driver", ofClass + class("provisioner: rancher.io/local-path"), "no volume: provisioner rancher.io/local-path of StorageClass fast has not created one"},
 		{"provisioning failed", ofClass + class("provisioner: csi.example.com") + incident("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", "disk quota exceeded"), "no volume: disk quota exceeded"},
 		{"volume does not fit", claim("volumeName: tiny") + incident("e", "c", "PersistentVolumeClaim", "VolumeMismatch", "requested PV is too small"), "no volume: requested PV is too small"},
 		{"no such volume", claim("volumeName: none"), "no volume: volume none does not exist"},
@@ -32,8 +33,12 @@ func TestClaims(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, _ := cluster(t, tt.text)
-			if r := d.Object(t.Context(), named("", "PersistentVolumeClaim", "c")); r.Cause != tt.want {
+			r := d.Object(t.Context(), named("", "PersistentVolumeClaim", "c"))
+			if r.Cause != tt.want {
 				t.Errorf("%q\nwant %q", r.Cause, tt.want)
+			}
+			if evidence := strings.Join(r.Evidence, "; "); strings.Contains(evidence, "cannot be read") {
+				t.Errorf("evidence %q", evidence)
 			}
 		})
 	}
@@ -70,13 +75,15 @@ func TestClaims(t *testing.T) {
 // TestClaimOfEarlierTemplate: a claim without a volume that an earlier version of its StatefulSet has made keeps its class, so the
 // cause says how to get rid of it.
 func TestClaimOfEarlierTemplate(t *testing.T) {
-	for class, want := range map[string]string{
-		"fast": "",
-		"slow": "; the StatefulSet asks for StorageClass slow now, but a claim keeps its class; this one holds no data, so delete it: kubectl delete pvc data-db-0 -n ns",
+	for template, want := range map[string]string{
+		"storageClassName: fast": "",
+		"storageClassName: slow": "; the StatefulSet asks for StorageClass slow now, but a claim keeps its class; this one holds no data, so delete it: kubectl delete pvc data-db-0 -n ns",
+		"":                       "; the StatefulSet asks for StorageClass standard now, but a claim keeps its class; this one holds no data, so delete it: kubectl delete pvc data-db-0 -n ns",
 	} {
 		p := strings.Replace(pod("db-0", "d", "phase: Pending"), "spec: {nodeName: n1, ", "spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: data-db-0}}], ", 1)
-		d, _ := cluster(t, "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d}, spec: {replicas: 1, selector: {matchLabels: {app: api}}, volumeClaimTemplates: [{metadata: {name: data}, spec: {storageClassName: "+class+"}}]}}\n---\n"+
-			p+"\n---\n{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data-db-0, namespace: ns}, spec: {storageClassName: fast, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}, status: {phase: Pending}}")
+		d, _ := cluster(t, "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d}, spec: {replicas: 1, selector: {matchLabels: {app: api}}, volumeClaimTemplates: [{metadata: {name: data}, spec: {"+template+"}}]}}\n---\n"+
+			p+"\n---\n{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data-db-0, namespace: ns}, spec: {storageClassName: fast, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}, status: {phase: Pending}}\n---\n"+
+			"{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: standard, annotations: {storageclass.kubernetes.io/is-default-class: \"true\"}}, provisioner: x}")
 		want = "pod db-0 cannot be scheduled: claim data-db-0 has no volume: StorageClass fast does not exist, and no volume of that class fits 1Gi, ReadWriteOnce" + want
 		if r := d.Object(t.Context(), named("apps", "StatefulSet", "db")); r.Cause != want {
 			t.Errorf("%q\nwant %q", r.Cause, want)

@@ -369,5 +369,5 @@ func readRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (
 	}
 	list, warnings := b.Expand(ctx, list)
 	revision := helmclient.Revision{Tree: release.TreeOf(rel), Resources: b.Resources(list)}
-	return session.OldRevision{Release: rel, Revision: revision}, list, warnings, nil
+	return session.OldRevision{Release: rel, Revision: revision, List: list}, list, warnings, nil
 }

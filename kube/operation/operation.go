@@ -328,7 +328,7 @@ func (op *Operation) run() error {
 func (op *Operation) runToEnd(r *runner) error {
 	a, status, err := r.runOperation()
 	if err == nil {
-		err = op.engine.Finish(run.End{Status: event.Succeeded, Release: status, Message: text.Join("; ", op.doneMessage, op.taken.Kept())})
+		err = op.engine.Finish(run.End{Status: event.Succeeded, Release: status, Message: text.Join("; ", op.doneMessage, op.Kept())})
 	}
 	if err == nil {
 		return nil

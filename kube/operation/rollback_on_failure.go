@@ -8,13 +8,16 @@ import (
 	"strings"
 	"time"
 
+	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
+	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
 	"lockstep/engine/parallel"
 	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/engine/text"
 	"lockstep/kube/cluster"
 	"lockstep/kube/preview"
 )
@@ -53,7 +56,7 @@ func (r *runner) rollBack(end run.End, cause error, notes []string, failed *atte
 				notes = append(notes, fmt.Sprintf("revision %d could not be marked failed: %v", failed.driver.WriteResult().Created, again.err))
 			}
 		}
-		notes = append(notes, r.op.taken.Kept())
+		notes = append(notes, r.op.Kept())
 		end.Message, end.Outcome = ClosingTexts(rolledBack(info), cause, notes...)
 		r.engine.Close(end)
 		return true, cause
@@ -63,7 +66,7 @@ func (r *runner) rollBack(end run.End, cause error, notes []string, failed *atte
 		end.Release = final.status
 		notes = slices.Concat([]string{final.describe(info.Name, true)}, notes, []string{errorText(sweepErr), errorText(final.err)})
 	}
-	notes = append(notes, r.op.leftBehind(), r.op.taken.Kept())
+	notes = append(notes, r.op.leftBehind(), r.op.Kept())
 	r.closeFailedRollback(end, cause, err, notes)
 	return true, errors.Join(cause, err)
 }
@@ -170,6 +173,32 @@ func leftBehind(events []event.Event) (deleting, left []plan.Object) {
 		}
 	}
 	return deleting, left
+}
+
+// Kept names what the removals of the run have kept: the claims of the StatefulSets that it has deleted, and the objects of others
+// that it had taken over; "" for nothing.
+func (op *Operation) Kept() string {
+	deleted := map[plan.Object]bool{}
+	for _, e := range op.feed.Events() {
+		if e.Kind == event.KindObject && e.Object != nil && e.Change != "" {
+			deleted[*e.Object] = e.Change == event.Deleted
+		}
+	}
+	op.mu.Lock()
+	attempts := slices.Clone(op.attempts)
+	op.mu.Unlock()
+	var removed helmkube.ResourceList
+	for _, a := range attempts {
+		removed = append(removed, a.task.prepared.Old.List.Filter(func(i *resource.Info) bool {
+			o := cluster.ObjectOf(i)
+			once := deleted[o]
+			delete(deleted, o)
+			return once
+		})...)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	return text.Join("; ", append(cluster.KeptClaims(ctx, op.client.Clientset, removed), op.taken.Kept())...)
 }
 
 // firstTen lists at most ten names, and counts the others.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"helm.sh/helm/v4/pkg/action"
@@ -60,7 +59,7 @@ func (u *Uninstall) prepare(s *session.Session, c *connect.Client, deletionTimeo
 	if uninstalled {
 		return nil, fmt.Errorf("uninstall %s: already uninstalled; to delete its history too, run uninstall without --keep-history", u.Release)
 	}
-	p, kept, err := u.plan(s, state)
+	p, err := u.plan(s, state)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +69,6 @@ func (u *Uninstall) prepare(s *session.Session, c *connect.Client, deletionTimeo
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, state.stored) }
 	op := newOperation(c, task{prepared: p, do: run, options: u, uninstalling: true, deletionTimeout: deletionTimeout})
-	op.doneMessage = strings.Join(kept, "; ")
 	if state.Last.Info.Status == rcommon.StatusUninstalled {
 		op.doneMessage = "the release was already uninstalled; its history was deleted"
 	}
@@ -78,24 +76,24 @@ func (u *Uninstall) prepare(s *session.Session, c *connect.Client, deletionTimeo
 }
 
 // plan plans the removal of the latest revision's objects, then of leftovers of earlier revisions (R32a). If the release
-// is already uninstalled, there is only its history to delete, so the plan has no phases. kept are the claims that stay.
-func (u *Uninstall) plan(s *session.Session, state *releaseState) (p *session.Prepared, kept []string, err error) {
+// is already uninstalled, there is only its history to delete, so the plan has no phases.
+func (u *Uninstall) plan(s *session.Session, state *releaseState) (p *session.Prepared, err error) {
 	rel := state.Last
 	p = &session.Prepared{
 		Common: s.Common, Info: s.Info("uninstall", rel), Target: session.Target{Release: rel},
 		Work: helmclient.Work{Hooks: u.hookEvents(rel)}, Basis: state.basis(s, 0), Warnings: state.warnings,
 	}
 	if rel.Info.Status == rcommon.StatusUninstalled {
-		return p, kept, nil
+		return p, nil
 	}
 	b := s.Builder(p.Target.Root())
 	old, list, warnings, err := readRevision(s.Context, b, rel)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	warnings = append(warnings, u.checkHistory(list)...)
 	if _, _, err := preflight.WaitForAPIs(s, list); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	b.Prefetch(s.Context, list, nil)
 	if u.SkipPreflight { // otherwise the permission check refuses the uninstall
@@ -109,13 +107,12 @@ func (u *Uninstall) plan(s *session.Session, state *releaseState) (p *session.Pr
 	p.Target.Claims.Advice = manifest.TakeAdvice{One: skip, Many: skip}
 	conflicts, more, err := hookConflicts(s, b, p.Target, p.Hooks)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	p.Conflicts, warnings = conflicts, append(warnings, more...)
 	removable, more := helmclient.Removable(b, p.Target.Claims, list)
 	warnings = append(warnings, more...)
-	kept = cluster.KeptClaims(s.Context, s.Client.Clientset, removable)
-	for _, k := range kept {
+	for _, k := range cluster.KeptClaims(s.Context, s.Client.Clientset, removable) {
 		warnings = append(warnings, plan.Warning{Rule: "R31", Message: k})
 	}
 	p.Old = old
@@ -129,7 +126,7 @@ func (u *Uninstall) plan(s *session.Session, state *releaseState) (p *session.Pr
 	pre, post := helmclient.HookPhases(rel, "", p.Hooks, nil)
 	_, older := p.Leftovers.Planned()
 	p.Phases = slices.Concat(pre, helmclient.Phases(append([]helmclient.Planned{p.Remove}, older...)...), post)
-	return p, kept, nil
+	return p, nil
 }
 
 // checkHistory warns if the history that --keep-history keeps is deleted with the release's own namespace.

@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	helmkube "helm.sh/helm/v4/pkg/kube"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/engine/event"
@@ -115,6 +116,7 @@ func (t Target) Root() string {
 type OldRevision struct {
 	Release *rel1.Release // nil if there is none
 	helmclient.Revision
+	List helmkube.ResourceList // its objects
 }
 
 // Manifest returns the manifest of the old revision, "" if there is none.

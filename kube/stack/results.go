@@ -140,8 +140,8 @@ func (s *Stack) result(ctx context.Context, m *member) event.ReleaseResult {
 	if gone && op == nil {
 		f.record.Status, f.known = event.NoRelease, true
 	}
-	if op != nil && why == "" {
-		why = op.Taken().Kept()
+	if last := cmp.Or(rollback, op); last != nil && why == "" {
+		why = last.Kept()
 	}
 	if op != nil && (f.started || f.passed || f.notReady) {
 		record, err := op.ReadRecord(ctx)

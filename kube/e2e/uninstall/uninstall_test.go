@@ -151,25 +151,48 @@ func TestUninstallWithoutWaiting(t *testing.T) {
 	}
 }
 
+// claimingSet is a StatefulSet that makes a claim, keptClaim what is said about it.
+const (
+	claimingSet = `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, annotations: {helm.sh/resource-group: db}}, spec: {serviceName: db, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, spec: {containers: [{name: c, image: "x:1"}]}},
+  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]}}`
+	keptClaim = "kept: PersistentVolumeClaim/data-db-0 (made by StatefulSet/db; it may hold data)"
+)
+
 // TestClaimsOfAStatefulSetStay: the plan and the outcome name the claims that a StatefulSet has made and that stay (R31).
 func TestClaimsOfAStatefulSetStay(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	const set = `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}, spec: {serviceName: db, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, spec: {containers: [{name: c, image: "x:1"}]}},
-  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]}}`
-	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, set), nil))
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, claimingSet), nil))
 	op, err := r.Uninstall()
 	if err != nil {
 		t.Fatal(err)
 	}
-	const kept = "kept: PersistentVolumeClaim/data-db-0 (made by StatefulSet/db; it may hold data)"
-	if !slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return w.Message == kept }) {
+	if !slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return w.Message == keptClaim }) {
 		t.Errorf("the plan warns of %v", op.Warnings())
 	}
-	if out := r.MustRun(op, nil); out.State.Message != kept {
+	if out := r.MustRun(op, nil); out.State.Message != keptClaim {
 		t.Errorf("the outcome is %q", out.State.Message)
 	}
 	if _, err := r.Cluster.CoreV1().PersistentVolumeClaims(r.Namespace).Get(t.Context(), "data-db-0", metav1.GetOptions{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestClaimsStayAfterARollback: the outcome of a rollback names the claims of the StatefulSets that it deletes (R31, R43).
+func TestClaimsStayAfterARollback(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := rig.ChartOf(t, claimingSet, rig.ConfigMap("last", rig.Group("last", "db")))
+	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.BreakOn = []string{"last"} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, func(e event.Event) {
+		if e.Kind == event.KindRun && e.Status == event.Paused {
+			op.Command(event.Command{Name: event.Rollback})
+		}
+	})
+	if !strings.Contains(out.State.Outcome, keptClaim) {
+		t.Errorf("the outcome is %q", out.State.Outcome)
 	}
 }
