@@ -273,7 +273,8 @@ const (
 	RollbackInProgress = "rollback-in-progress"
 	// Rechecking is that of a running group that is re-checked (R44). It is also its Message.
 	Rechecking = "re-checking"
-	// Breakpoint and RunToTarget are those of a group before which the run paused, and its Message.
+	// Breakpoint and RunToTarget are those of a group before which the run paused, and its Message; that of a
+	// Breakpoint of the plan is "before Job/x is replaced" (R30b).
 	Breakpoint  = "breakpoint"
 	RunToTarget = "run-to target"
 	// NoReturn is that of the refusal of a Rollback that does not give the reasons of the points of no return (R33a).

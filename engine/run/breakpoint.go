@@ -47,6 +47,7 @@ func (m *machine) setBreakpoint(u *unit, b breakpoint) {
 // Rule R42: a breakpoint pauses the whole run when its unit could start
 func (m *machine) pauseAtBreakpoints(units []*unit) bool {
 	reached := map[string][]string{} // groups by what pauses the run
+	var reasons []string
 	for _, u := range units {
 		if !u.pausesRun() {
 			continue
@@ -56,17 +57,29 @@ func (m *machine) pauseAtBreakpoints(units []*unit) bool {
 		if u.breakpoint == breakpointOnce {
 			reason = event.RunToTarget
 		}
-		m.setUnitFor(u, event.AtBreakpoint, reason, reason)
+		why := m.whyAtBreakpoint(u, reason)
+		m.setUnitFor(u, event.AtBreakpoint, why, reason)
 		if u.breakpoint == breakpointOnce {
 			m.setBreakpoint(u, noBreakpoint)
 		}
+		if why != reason {
+			reasons = append(reasons, why)
+			continue
+		}
 		reached[reason] = append(reached[reason], u.Group)
 	}
-	var reasons []string
 	for _, reason := range slices.Sorted(maps.Keys(reached)) {
 		reasons = append(reasons, reason+" "+strings.Join(reached[reason], ", "))
 	}
 	return m.pauseFor(reasons, false)
+}
+
+// whyAtBreakpoint is Event.Message of a unit before which the run pauses.
+func (m *machine) whyAtBreakpoint(u *unit, reason string) string {
+	if reason == event.RunToTarget || m.rollback.started {
+		return reason
+	}
+	return cmp.Or(m.opts.PausesBefore[u.Group], reason)
 }
 
 // pauseFor pauses the run if there are reasons, and reports whether there are.

@@ -39,6 +39,8 @@ type Options struct {
 	// Breakpoints are the ids of groups with a breakpoint: the run pauses once before each of
 	// their units (R42).
 	Breakpoints []string
+	// PausesBefore is why the plan itself has a breakpoint before groups: "before Job/x is replaced" (R30b).
+	PausesBefore map[string]string
 	// DisabledBreakpoints are the ids of groups with a disabled breakpoint.
 	DisabledBreakpoints []string
 	// Approve are the ids of groups that are approved before the run starts (R42a).

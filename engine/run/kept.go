@@ -276,7 +276,7 @@ func (m *machine) restoreUnit(u *unit) (breakpointKnown bool) {
 	}
 	u.reachedBefore = b.Reached || u.passed
 	if u.reached = u.reachedBefore; b.Waiting && k.Paused {
-		m.setUnitFor(u, event.AtBreakpoint, event.Breakpoint, event.Breakpoint)
+		m.setUnitFor(u, event.AtBreakpoint, m.whyAtBreakpoint(u, event.Breakpoint), event.Breakpoint)
 	}
 	return true
 }

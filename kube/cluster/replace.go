@@ -29,8 +29,8 @@ type Replacement struct {
 	plan.Object
 	// UID is that of the object which was planned; "" for the one that the release owns by then.
 	UID types.UID
-	// Message says why, and at its end what is deleted with it.
-	Message string
+	// Message says why, and at its end What: what is deleted with it.
+	Message, What string
 	// Failed means that it is a failed Job or Pod: it is replaced, whatever --replace says, while it is failed (R50).
 	Failed bool
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/kube/cluster"
@@ -52,7 +52,7 @@ func (r Replacer) Plan(ctx context.Context, o plan.Object, i *resource.Info, ref
 	}
 	next, _ := i.Object.(*unstructured.Unstructured)
 	_, what := cluster.Deletion(o, live, next)
-	planned = cluster.Replacement{Object: o, UID: live.GetUID(), Message: text.Join("; ", strings.Join(fields, ", "), what)}
+	planned = cluster.Replacement{Object: o, UID: live.GetUID(), Message: text.Join("; ", strings.Join(fields, ", "), what), What: what}
 	scope, removal := p.Common.Scope(p.Target.Root()), cluster.Removal{Taken: cluster.NewTakenOver(p.Taken)}
 	if why = removal.WhyKept(scope, p.Target.Claims, f); why == "" {
 		why, err = cluster.WhyInUse(ctx, r.Client, scope, p.Target.Claims, o)
@@ -80,12 +80,12 @@ func askBeforeReplacements(p *session.Prepared) {
 	if !p.Common.Replacements().Asks() {
 		return
 	}
-	replaced := p.Replaces()
-	for g, o := range event.Objects(p.Phases) {
-		if r, found := replaced[o]; found && !r.Failed && g.Phase.Kind == event.PhaseApply {
-			p.Breakpoints = append(p.Breakpoints, g.ID)
-			p.Warnings = append(p.Warnings, plan.Warning{Rule: "R30b", Object: &o, Message: fmt.Sprintf(
-				"%s has to be replaced: %s; the run pauses before its group: continue to replace it, or abort", o, r.Message)})
+	replaced := p.ReplacedIn()
+	for _, group := range slices.Sorted(maps.Keys(replaced)) {
+		p.Breakpoints = append(p.Breakpoints, group)
+		for _, r := range replaced[group] {
+			p.Warnings = append(p.Warnings, plan.Warning{Rule: "R30b", Object: &r.Object, Message: fmt.Sprintf(
+				"%s has to be replaced: %s; the run pauses before its group: continue to replace it, or abort", r.Object, r.Message)})
 		}
 	}
 }

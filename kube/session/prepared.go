@@ -7,6 +7,7 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/cluster"
@@ -76,6 +77,32 @@ func (b Basis) Replaces() map[plan.Object]cluster.Replacement {
 	out := map[plan.Object]cluster.Replacement{}
 	for _, r := range b.Replaced {
 		out[r.Object] = r
+	}
+	return out
+}
+
+// ReplacedIn returns the objects that groups replace because they cannot be updated, by group.
+func (p *Prepared) ReplacedIn() map[string][]cluster.Replacement {
+	replaced, in := p.Replaces(), map[string][]cluster.Replacement{}
+	for g, o := range event.Objects(p.Phases) {
+		if r, found := replaced[o]; found && !r.Failed && g.Phase.Kind == event.PhaseApply {
+			in[g.ID] = append(in[g.ID], r)
+		}
+	}
+	return in
+}
+
+// PausesBefore says what groups do that --replace=ask pauses the run before.
+func (p *Prepared) PausesBefore() map[string]string {
+	out := map[string]string{}
+	if p.Common.Replacements().Asks() {
+		for group, replaced := range p.ReplacedIn() {
+			var names []string
+			for _, r := range replaced {
+				names = append(names, r.String())
+			}
+			out[group] = phrase.BeforeReplacement(names, replaced[0].What)
+		}
 	}
 	return out
 }

@@ -420,6 +420,9 @@ func TestReplacementAsks(t *testing.T) {
 				if now, _ := uids(r, "deployments.v1.apps", "fixed"); now != before {
 					t.Error("the object was replaced before the run was continued")
 				}
+				if want := "before Deployment/fixed is replaced (its pods are deleted with it)"; e.Message != want {
+					t.Errorf("paused %q, want %q", e.Message, want)
+				}
 				paused++
 				op.Command(event.Command{Name: command})
 			}

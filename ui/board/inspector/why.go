@@ -201,8 +201,19 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 	return l
 }
 
-// pausedAt are the texts for picture.PausedAt, after the status.
-var pausedAt = map[string]string{event.Breakpoint: " at a breakpoint", event.RunToTarget: " at the run-to target"}
+// pausedAt says why the run paused before a group, after the status.
+func (s Subject) pausedAt(n *graph.Node) string {
+	switch why := s.PausedAt(n); why {
+	case "":
+		return ""
+	case event.Breakpoint:
+		return " at a breakpoint"
+	case event.RunToTarget:
+		return " at the run-to target"
+	default:
+		return " " + why
+	}
+}
 
 // groupStatus returns a group's status and how long it has taken. The effect of a rollback takes the place of the
 // status, unless the group had failed or been aborted.
@@ -223,7 +234,7 @@ func (s Subject) groupStatus(n *graph.Node) canvas.Line {
 	case n.Status == event.AtBreakpoint && n.Code == event.Unapproved:
 		mark.Word = n.Message
 	case n.Status == event.AtBreakpoint:
-		mark.Word += pausedAt[s.PausedAt(n)]
+		mark.Word += s.pausedAt(n)
 	case n.Outcome != "" && unfinished:
 		mark.Word = status
 	case n.Outcome != "":
