@@ -356,7 +356,23 @@ func TestUnattendedRun(t *testing.T) {
 			t.Errorf("no %q in the output:\n%s", want, out)
 		}
 	}
-	install(3, "error: aborted: paused"+waited+"10s (--timeout)", "fanout", "unattended", "--create-namespace", "--step", "--timeout=10s")
+	out, ends := m.start("install", "s", filepath.Join(data, "charts", "fanout"), "-n", "unattended", "--create-namespace", "--no-tui", "--step", "--timeout=10s")
+	m.waitPaused()
+	ended := make(chan int, 1)
+	go func() { ended <- ends() }()
+	for looks, code := 0, -1; code < 0; looks++ { // which do not keep it waiting
+		select {
+		case code = <-ended:
+			if want := "error: aborted: paused" + waited + "10s (--timeout)"; code != 3 || !strings.Contains(out.String(), want) {
+				t.Errorf("exit code %d, want 3, and %q in the output:\n%s", code, want, out)
+			}
+		case <-time.After(time.Second):
+			m.run(0, "runs")
+			if looks > 60 {
+				t.Fatal("lists of runs keep a paused run waiting")
+			}
+		}
+	}
 	install(1, "warning: held"+waited+"10s (--timeout)", "fail-image", "unattended", "--create-namespace", "--hold-on-failure", "--timeout=10s")
 
 	const ns = "unattended-job"

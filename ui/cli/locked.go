@@ -26,7 +26,7 @@ func (a *app) offerAttach(root *cobra.Command) {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			err := run(cmd, args)
 			locked, ok := errors.AsType[*kube.LockedError](err)
-			if !ok || !command.UseScreen(cmd) {
+			if !ok || a.FromHome != "" || !command.UseScreen(cmd) { // home lists the run, and attaches
 				return err
 			}
 			attach, here := locked.Follow()

@@ -123,6 +123,33 @@ func TestForm(t *testing.T) {
 	}
 }
 
+// TestLocked: home starts no operation on a release that a live run has locked, and says which run that is. Enter attaches to it.
+func TestLocked(t *testing.T) {
+	install := func(o *Options) {
+		o.Form = func(_ *screen.Screen, r Request, done func([]string) tea.Cmd) keys.Mode {
+			return &fakeForm{Request{Operation: r.Operation, Release: "payments", Namespace: "shop"}, done}
+		}
+	}
+	for _, pressed := range []string{"i enter", "end u", "end x"} {
+		r := state{Snapshot: Snapshot{Listed: true, Runs: liveRuns(), Releases: []Release{{Key: Key{"shop", "payments"}, Status: "deployed"}}}}.open(t, 100, 30, bare, install)
+		for _, key := range strings.Fields(pressed) {
+			r.press(key)
+		}
+		if want := "release payments is locked by its live run: upgrade payments-1.5.0 by ann on box; press enter to attach"; r.Flash.Text != want || len(r.args) > 0 || len(r.Modes) > 0 {
+			t.Errorf("%s: home says %q and ends with %q, want %q", pressed, r.Flash.Text, r.args, want)
+		}
+		r.press("enter")
+		if got, want := strings.Join(r.args, " "), "attach payments --namespace shop"; got != want {
+			t.Errorf("%s, enter: %q, want %q", pressed, got, want)
+		}
+	}
+	r := state{Snapshot: Snapshot{Listed: true, Runs: liveRuns()[3:4]}}.open(t, 100, 30, bare)
+	r.press("enter")
+	if want := "cannot attach from here: attach as ann on box"; r.Flash.Text != want || len(r.args) > 0 {
+		t.Errorf("enter on a run elsewhere: %q, %q, want %q", r.Flash.Text, r.args, want)
+	}
+}
+
 // TestReleaseOfARun: enter on a release with a live run attaches to it, also to a stack's; a run that cannot be attached to from here
 // leaves its release to watch.
 func TestReleaseOfARun(t *testing.T) {

@@ -7,6 +7,9 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/engine/event"
+	"lockstep/engine/text"
+	"lockstep/theme"
 	"lockstep/ui/board/keys"
 )
 
@@ -29,7 +32,8 @@ func (m *model) keys() []keys.Binding {
 		if needsRelease && !isRelease() {
 			return noRelease()
 		}
-		return m.whyNot(name, m.request(name).Namespace)
+		r := m.request(name)
+		return cmp.Or(m.whyNot(name, r.Namespace), m.locked(Key{r.Namespace, r.Release}))
 	}
 	operation := func(key, name, word string, needsRelease bool, about, more string) keys.Binding {
 		return keys.Binding{Keys: key, Part: partChange, About: about, More: more,
@@ -99,10 +103,32 @@ func (m *model) runOf(r *row) *LiveRun {
 
 // elsewhere says why the selected run cannot be attached to, "" if it can.
 func (m *model) elsewhere() string {
-	if r := m.row(); r != nil && r.run != nil {
-		return r.run.Elsewhere
+	if r := m.row(); r != nil && r.run != nil && r.run.Elsewhere != "" {
+		return "cannot attach from here: " + r.run.Elsewhere
 	}
 	return ""
+}
+
+// lockedBy returns the live run that has locked a release, so that no operation on it can start, nil if none has.
+func (m *model) lockedBy(of Key) *LiveRun {
+	i := slices.IndexFunc(m.snapshot.Runs, func(run LiveRun) bool { return run.Status != event.Aborted && run.worksOn(of) })
+	if i < 0 {
+		return nil
+	}
+	return &m.snapshot.Runs[i]
+}
+
+// locked says which live run has locked a release, "" if none has.
+func (m *model) locked(of Key) string {
+	run := m.lockedBy(of)
+	if run == nil {
+		return ""
+	}
+	reason := text.Join(" ", "release", of.Name, "is locked by its live run:", run.Operation, prefixed("by ", run.By))
+	if run.Elsewhere != "" {
+		return reason
+	}
+	return reason + "; press enter to attach"
 }
 
 func (m *model) enterHint() string {
@@ -140,12 +166,20 @@ func (m *model) open(r Request) tea.Cmd {
 	if m.options.Form == nil {
 		return nil
 	}
+	if why := m.locked(Key{r.Namespace, r.Release}); why != "" {
+		return m.Say(theme.Bad, why)
+	}
 	m.Flash.Text = "" // it was about the screen before
 	m.form = m.options.Form(m.Screen, r, func(args []string) tea.Cmd {
 		m.Modes.Close(m.form)
 		m.form = nil
 		if args != nil {
-			m.goTo(args)
+			of := m.goTo(args)
+			if run := m.lockedBy(of); run != nil && m.options.Open == nil {
+				m.state.Selected = row{run: run}.id()
+				m.arrange()
+				return m.Say(theme.Bad, m.locked(of))
+			}
 			return m.run(args...)
 		}
 		if m.options.Open != nil {
@@ -160,17 +194,18 @@ func (m *model) open(r Request) tea.Cmd {
 	return nil
 }
 
-// goTo makes home return to the release that a command line of a form changes.
-func (m *model) goTo(args []string) {
+// goTo makes home return to the release that a command line of a form changes, which it returns, or to its live run.
+func (m *model) goTo(args []string) (k Key) {
 	i := slices.Index(args, "-n")
 	if i < 2 || i+1 >= len(args) {
 		return
 	}
-	k := Key{args[i+1], args[1]}
+	k = Key{args[i+1], args[1]}
 	if !m.state.All && m.state.Namespace != k.Namespace {
 		m.state.Namespace, m.state.Filter = k.Namespace, "" // the filter belonged to the one before
 	}
 	m.state.Selected = row{release: &Release{Key: k}}.id()
+	return k
 }
 
 // unwell counts the releases that are known to have failed or to be degraded.

@@ -134,7 +134,7 @@ func liveRuns() []LiveRun {
 		{Key: Key{"shop", "queue"}, Operation: "install queue-3.0.0", Status: event.Paused, Why: "before the first group", By: "ops@example.com", Since: at(12), Cluster: "lockstep-queue-x7z2k"},
 		{Key: Key{"", "apps"}, Operation: "up", Status: event.Running, Why: "1 of 3 releases", By: "ci", Since: at(1), Cluster: "lockstep-apps-9s8d7", Parts: []Part{
 			{"data/pg", event.Ready, ""}, {"shop/api", event.InProgress, "3 of 7 objects ready"}, {"shop/web", event.Waiting, "waits for shop/api"}}},
-		{Key: Key{"shop", "cart"}, Operation: "upgrade", Status: event.Running, Why: "not controlled from here: attach as ann on box", Elsewhere: "attach as ann on box", By: "ann on box, process 4711", Since: at(3)},
+		{Key: Key{"shop", "cart"}, Operation: "upgrade", Status: Locked, Why: "not controlled from here: attach as ann on box", Elsewhere: "attach as ann on box", By: "ann on box, process 4711", Since: at(3)},
 		{Key: Key{"shop", "search"}, Operation: "upgrade", Status: event.Waiting, Why: "its pod is not running yet", By: "ci", Since: at(0), Cluster: "lockstep-search-12abc"},
 	}
 }

@@ -69,7 +69,8 @@ func (s *Screens) count() int {
 	return len(s.open)
 }
 
-// OpenScreen tells the run that a screen shows it, until closed is called.
+// OpenScreen tells the run that a screen shows it, or that its lines are followed, until closed is called. Other connections, as of
+// lists of runs, do not keep a paused run waiting (R47).
 func (r *Run) OpenScreen() (closed func()) {
 	request := protocol.Request{Command: event.Command{ID: rand.Text()}, Query: protocol.Query{Type: protocol.ScreenOpen}}
 	last := request
@@ -95,11 +96,6 @@ func (r *Run) OpenScreen() (closed func()) {
 		close(stop)
 		r.sendBeforeClose(last)
 	}
-}
-
-// OnlyLook tells the run that this connection is for a list of runs: the run does not wait for its user.
-func (r *Run) OnlyLook() {
-	_ = r.requests.put(protocol.Request{Query: protocol.Query{Type: protocol.Look}}) // without it, the run waits longer
 }
 
 // sendBeforeClose sends a request without the queue, whose rest is lost when the connection is closed.

@@ -63,37 +63,6 @@ func TestScreens(t *testing.T) {
 	awaitScreens(t, &s.feed, 0)
 }
 
-// TestOnlyLook: a connection that only looks does not count as an attached client, also after its end.
-func TestOnlyLook(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "live")
-	s := serve(t, dir)
-	runs, err := Runs(dir)
-	if err != nil || len(runs) != 1 {
-		t.Fatalf("%d runs, error %v", len(runs), err)
-	}
-	runs[0].OnlyLook()
-	if _, err := runs[0].Do(t.Context(), event.Command{Name: event.Pause}); err != nil { // sent after it
-		t.Fatal(err)
-	}
-	if last := s.LastClient(); !last.IsZero() {
-		t.Errorf("a client counts since %s", last)
-	}
-	runs[0].Close()
-	for s.connected() > 0 {
-		time.Sleep(time.Millisecond)
-	}
-	if last := s.LastClient(); !last.IsZero() {
-		t.Errorf("a client that has gone counts since %s", last)
-	}
-}
-
-// connected returns the number of connections.
-func (s *Server) connected() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.conns)
-}
-
 // TestScreensInTheCluster: a screen without a connection counts until it says that it has closed, or gives no sign of life.
 func TestScreensInTheCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

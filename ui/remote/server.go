@@ -36,10 +36,9 @@ type Server struct {
 	path    string
 	serving sync.WaitGroup
 
-	mu             sync.Mutex
-	closing        bool              // no new clients
-	conns          map[net.Conn]bool // false for a client that only looks
-	lastDisconnect time.Time         // of a client that did not only look
+	mu      sync.Mutex
+	closing bool // no new clients
+	conns   map[net.Conn]bool
 }
 
 // Serve opens a socket in a directory, which it creates if necessary. command must not block.
@@ -83,28 +82,6 @@ func ServeRequests(ctx context.Context, in io.Reader, out io.Writer, screens *Sc
 	}
 	s := &Server{screens: screens, command: command, changes: changes, editor: editor}
 	s.handle(ctx, in, &lineWriter{w: out}, false)
-}
-
-// LastClient returns the last time at which a client was connected that did not only look: the current time if one is, and the
-// zero time if none ever was.
-func (s *Server) LastClient() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, attached := range s.conns {
-		if attached {
-			return time.Now()
-		}
-	}
-	return s.lastDisconnect
-}
-
-// onlyLooks notes that the client of a connection only looks.
-func (s *Server) onlyLooks(c io.Reader) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if conn, ok := c.(net.Conn); ok {
-		s.conns[conn] = false
-	}
 }
 
 // Close removes the socket and disconnects the clients, after giving them time to read the last
@@ -160,9 +137,6 @@ func (s *Server) serve(c net.Conn) {
 		_ = c.Close()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.conns[c] {
-			s.lastDisconnect = time.Now()
-		}
 		delete(s.conns, c)
 	}()
 	out := &lineWriter{w: c}
@@ -245,8 +219,6 @@ func (s *Server) handle(ctx context.Context, c io.Reader, out *lineWriter, conne
 				screen = request.ID
 			}
 			s.screens.seen(request.ID, connected)
-		case request.Type == protocol.Look:
-			s.onlyLooks(c)
 		case request.Type == protocol.ScreenClosed:
 			s.screens.gone(request.ID)
 		case request.Type != "":

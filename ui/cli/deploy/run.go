@@ -118,7 +118,7 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 			r.board.ComeBack, r.board.Unattended = runs.AttachCommand(cmd, r.info), r.timeout()
 		}
 	}
-	unattended := &unattendedTimer{timeout: r.timeout(), approval: r.approvalTimeout, lastClient: server.lastClient, end: endUnattended(r.op, r.rollbackOnSignal)}
+	unattended := &unattendedTimer{timeout: r.timeout(), approval: r.approvalTimeout, attachable: true, end: endUnattended(r.op, r.rollbackOnSignal)}
 	policy := command.SignalPolicy{Rollback: r.rollbackOnSignal, Hangup: r.hangup, Outcome: r.abortOutcome, Unattended: unattended.start}
 	if ownCluster != nil {
 		policy.NoNextPod = func() string { return noNextPod(cmd.Context(), ownCluster) }
@@ -253,13 +253,6 @@ func serve(r displayedRun, screens *remote.Screens) (server, error) {
 		return server{}, nil
 	}
 	return server{}, fmt.Errorf("%s needs the screen or a socket to control the run from another terminal: %w", r.controlFlag, err)
-}
-
-func (s server) lastClient() time.Time {
-	if s.Server == nil {
-		return time.Time{}
-	}
-	return s.LastClient()
 }
 
 func (s server) Close() {

@@ -15,18 +15,20 @@ import (
 	"lockstep/ui/report/format"
 )
 
-// unattendedTimer calls end if a run without a terminal was paused or held for timeout, while no client was
-// attached and no command arrived. A run that waits for an approval, with or without a terminal, ends after approval.
+// unattendedTimer calls end if a run without a terminal was paused or held for timeout, while nothing was attached and no command
+// arrived. It knows that from the events of the run alone, so that others can count down with it (R47). A run that waits for an
+// approval, with or without a terminal, ends after approval.
 type unattendedTimer struct {
 	timeout    time.Duration
-	approval   time.Duration    // 0 for no limit
-	lastClient func() time.Time // returns the last time at which a client was attached; nil if that is unknown
+	approval   time.Duration // 0 for no limit
+	attachable bool          // a run with screens waits; else only commands count
 	end        func(why string, status event.Status)
 
-	mu    sync.Mutex
-	alone bool                   // the run has no terminal
-	runs  map[string]event.Event // the states of the run, under "", and of the releases of a stack; that is paused while one is held
-	timer *time.Timer
+	mu      sync.Mutex
+	alone   bool                   // the run has no terminal
+	screens int                    // that show the run
+	runs    map[string]event.Event // the states of the run, under "", and of the releases of a stack; that is paused while one is held
+	timer   *time.Timer
 }
 
 // endUnattended ends an operation. A held one ends as failed. A paused one is aborted, because it must not continue without
@@ -69,6 +71,8 @@ func (t *unattendedTimer) Consume(e event.Event) {
 		if t.runs[e.Scope] = e; e.Kind == event.KindOperation {
 			delete(t.runs, e.Scope)
 		}
+	case event.KindScreens:
+		t.screens = e.Screens
 	default:
 		return
 	}
@@ -82,7 +86,7 @@ func (t *unattendedTimer) any(is func(event.Event) bool) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(t.runs)), is)
 }
 
-// reset restarts the timer if the run is paused or held without a terminal, and stops it otherwise. The
+// reset restarts the timer if the run is paused or held without a terminal or a screen, and stops it otherwise. The
 // caller must hold t.mu.
 func (t *unattendedTimer) reset() {
 	if t.timer != nil {
@@ -95,7 +99,7 @@ func (t *unattendedTimer) reset() {
 		if t.approval > 0 {
 			t.startTimer(t.approval)
 		}
-	case t.alone && (status == event.Paused || status == event.Held):
+	case t.alone && (t.screens == 0 || !t.attachable) && (status == event.Paused || status == event.Held):
 		t.startTimer(t.timeout)
 	}
 }
@@ -113,19 +117,15 @@ func (t *unattendedTimer) startTimer(d time.Duration) {
 	t.timer = timer
 }
 
-// expire ends the run, unless a client was attached within timeout. The caller must hold t.mu.
+// expire ends the run. The caller must hold t.mu.
 func (t *unattendedTimer) expire() {
 	if t.any(isUnapproved) {
 		t.end(fmt.Sprintf("not approved within %s (--approval-timeout)", format.Timeout(t.approval)), event.Paused)
 		return
 	}
 	nobody := "no command came"
-	if t.lastClient != nil {
+	if t.attachable {
 		nobody = "nobody attached or used lockstep ctl"
-		if idle := time.Since(t.lastClient()); idle < t.timeout {
-			t.startTimer(t.timeout - idle)
-			return
-		}
 	}
 	status := t.runs[""].Status
 	if t.any(func(e event.Event) bool { return e.Status == event.Held }) {

@@ -36,13 +36,8 @@ func TestUnattendedRunEnds(t *testing.T) {
 		"paused, with rollback":         {run: event.Paused, rollback: true, want: event.Rollback}, "running": {run: event.Running},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			op, attached, left := &fakeOperation{}, false, time.Time{}
-			timer := &unattendedTimer{timeout: time.Minute, end: endUnattended(op, tt.rollback), lastClient: func() time.Time {
-				if attached {
-					return time.Now()
-				}
-				return left
-			}}
+			op := &fakeOperation{}
+			timer := &unattendedTimer{timeout: time.Minute, attachable: true, end: endUnattended(op, tt.rollback)}
 			if tt.release != "" {
 				timer.Consume(event.Event{Kind: event.KindRun, Scope: "a", Status: event.Held})
 				timer.Consume(event.Event{Kind: event.KindRun, Scope: "a", Status: tt.release})
@@ -53,12 +48,12 @@ func TestUnattendedRunEnds(t *testing.T) {
 				t.Errorf("%s: sent %v before the terminal closed", name, op.sent)
 			}
 			timer.start()
-			attached = true
+			timer.Consume(event.Event{Kind: event.KindScreens, Screens: 1})
 			time.Sleep(90 * time.Second)
 			if len(op.sent) > 0 {
 				t.Errorf("%s: sent %v while a client was attached", name, op.sent)
 			}
-			attached, left = false, time.Now()
+			timer.Consume(event.Event{Kind: event.KindScreens})
 			time.Sleep(59 * time.Second)
 			if len(op.sent) > 0 {
 				t.Errorf("%s: sent %v less than a timeout after the client left", name, op.sent)

@@ -102,7 +102,6 @@ func (l *liveRuns) connectLocal(ctx context.Context, running *sync.WaitGroup) {
 	l.forgetEnded(dir)
 	found, _ := remote.NewRuns(dir, l.known) // the runs of somebody else's directory are not shown
 	for socket, r := range found {
-		r.OnlyLook()
 		same, known := runs.SameCluster(ctx, l.client, r)
 		if !known { // for example while the API server is away
 			same = r.Operation.Context == l.client.ContextName()
@@ -256,7 +255,7 @@ func (l *liveRuns) shows(lock kube.LiveLock) bool {
 // lockedRow returns the row of a run that home is not connected to. Only the lock of its release is known.
 func lockedRow(lock kube.LiveLock) home.LiveRun {
 	h := lock.Holder
-	row := home.LiveRun{Key: home.Key{Namespace: lock.Namespace, Name: lock.Release}, Operation: text.Join(" of stack ", h.Operation, h.Stack), Status: event.Running,
+	row := home.LiveRun{Key: home.Key{Namespace: lock.Namespace, Name: lock.Release}, Operation: text.Join(" of stack ", h.Operation, h.Stack), Status: home.Locked,
 		By: h.Author().String(), Since: h.Since}
 	args, here := lock.Follow()
 	namespace, rest, inCluster := strings.Cut(h.Job, "/")

@@ -210,7 +210,7 @@ func TestLockedRuns(t *testing.T) {
 		t.Errorf("a lock whose process on this machine has ended: %s, %s", row.Status, row.Why)
 	}
 	mine.Holder.Process = os.Getpid()
-	if row := lockedRow(mine); row.Status != event.Running {
+	if row := lockedRow(mine); row.Status != home.Locked {
 		t.Errorf("a lock whose process on this machine runs: %s, %s", row.Status, row.Why)
 	}
 }

@@ -80,7 +80,12 @@ func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, onScreen bool, af
 			return err
 		}
 	} else {
+		closed := func() {}
+		if r.Local() { // in the cluster, lines may be followed without the right to send requests
+			closed = r.OpenScreen()
+		}
 		report.Watch(cmd.Context(), r.Feed(), d.Operation(report.Options{Steer: CtlCommand(r.Operation) + connectionFlags(cmd)}))
+		closed()
 	}
 	s := r.Now(cmd.Context())
 	switch {

@@ -52,7 +52,6 @@ const (
 	QueryEdit       QueryType = "edit"          // prepares a revision with the edited values
 	ScreenOpen      QueryType = "screen-open"   // not answered: a screen shows the run; its ID is that of the request
 	ScreenClosed    QueryType = "screen-closed" // not answered
-	Look            QueryType = "look"          // not answered: the client only looks, and does not count as attached
 	QueryReload     QueryType = "render"        // prepares a revision with the chart, loaded again
 )
 
