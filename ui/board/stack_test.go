@@ -374,6 +374,29 @@ func TestColumnsOfStack(t *testing.T) {
 	})
 }
 
+// TestReleaseRolledBackByItself: the card of a release that was rolled back by itself says so, with the rollback's groups and counts,
+// not those of what is gone (R43).
+func TestReleaseRolledBackByItself(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := openStack(t, 200, 50, 75, dark, nil)
+		feed, expect := stackScreen(t, s)
+		const id, phase = "data/database", "rollback/uninstall"
+		object := plan.Object{Kind: "ConfigMap", Name: "database"}
+		for _, e := range []event.Event{
+			{Kind: event.KindPlan, Phases: []event.Phase{{Name: phase, Kind: event.PhaseRemove, Groups: []*plan.Group{{ID: "store", Objects: []plan.Object{object}}}}}},
+			{Kind: event.KindGroup, Phase: phase, Group: "store", Status: event.Running},
+			{Kind: event.KindObject, Phase: phase, Group: "store", Object: &object, Status: event.Gone, Change: event.Deleted},
+			{Kind: event.KindGroup, Phase: phase, Group: "store", Status: event.Gone},
+			{Kind: event.KindOperation, Status: event.Aborted, Release: event.NoRelease, Exit: new(int)},
+		} {
+			e.Scope = id
+			feed(e)
+		}
+		feed(event.Event{Kind: event.KindGroup, Phase: "releases", Group: id, Status: event.Aborted})
+		expect("aborted, deleted", "uninstalled: 1 deleted", "1 of 1 object gone")
+	})
+}
+
 // TestReleasePaneNamesObjects: the pane of a running release names the objects that it waits for.
 func TestReleasePaneNamesObjects(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -160,6 +160,7 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 					reason = roots[0].Group.ID + ": " + phrase.RootInGroup(roots[0])
 				}
 			}
+			reason = text.Join("; ", reason, phrase.Undone(s.Scopes[g.ID]))
 			rows = append(rows, append([]string{o.glyphAndWord(g.Status)}, cleaned(g.ID, reason)...))
 		case g.Step != nil:
 			ran++

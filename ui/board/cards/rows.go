@@ -206,7 +206,11 @@ func (l *Layout) drawGroups(n *graph.Node, x, y, w int) {
 	done, total := l.ReleaseObjects(n)
 	counts := text.Count(total, "object")
 	if done > 0 || n.Status != event.Waiting {
-		counts = fmt.Sprintf("%d of %s ready", done, counts)
+		word := "ready"
+		if n.Outcome == picture.Removed {
+			word = "gone"
+		}
+		counts = fmt.Sprintf("%d of %s %s", done, counts, word)
 	}
 	counts = lastFitting(w-min(len(groups), w/2)-2, "", fmt.Sprintf("%d/%d", done, total), counts)
 	end := x + w

@@ -2,6 +2,7 @@ package picture
 
 import (
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/board/graph"
@@ -31,8 +32,18 @@ func (p *Picture) UpdateOutcomes() {
 		if !n.InRollback() {
 			n.Undone = undone
 		}
-		n.Outcome = p.groupOutcome(n)
+		if n.Outcome = p.groupOutcome(n); n.Outcome == "" && p.rolledItselfBack(n) {
+			n.Outcome = rolledBack
+			if p.State.Scopes[n.ID].Release == event.NoRelease {
+				n.Outcome = Removed
+			}
+		}
 	}
+}
+
+// rolledItselfBack reports whether the operation of a stack's release was rolled back by itself, not by the stack.
+func (p *Picture) rolledItselfBack(n *graph.Node) bool {
+	return p.IsRelease() && !n.InRollback() && phrase.Undone(p.State.Scopes[n.ID]) != ""
 }
 
 // ObjectOutcome returns a rollback's effect on an object, "" if it had none: the object was not

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/ui/board/graph"
 )
 
@@ -34,14 +35,16 @@ func (p *Picture) ReleaseObjects(n *graph.Node) (done, total int) {
 	return done, total
 }
 
-// ReleaseGroups returns the groups of a stack's release, without those of its rollback.
+// ReleaseGroups returns the groups of a stack's release, without those of its rollback. Of one that was rolled back by itself, it
+// returns only those.
 func (p *Picture) ReleaseGroups(n *graph.Node) (groups []*event.GroupState) {
 	release := p.State.Scopes[n.ID]
 	if release == nil {
 		return nil
 	}
+	undone := p.rolledItselfBack(n)
 	for g := range release.GroupStates() {
-		if event.IsRollback(g.Phase) == event.IsRollback(n.Phase) {
+		if event.IsRollback(g.Phase) == (undone || event.IsRollback(n.Phase)) {
 			groups = append(groups, g)
 		}
 	}
@@ -59,6 +62,9 @@ func (p *Picture) Planned(n *graph.Node) string {
 	release := p.State.Scopes[n.ID]
 	if release == nil {
 		return p.Theme.Mark(string(event.Unchanged)).Word
+	}
+	if p.rolledItselfBack(n) {
+		return phrase.Undone(release)
 	}
 	op := release.Operation
 	now, before := chartVersion.FindStringSubmatch(op.Chart), chartVersion.FindStringSubmatch(op.PreviousChart)
