@@ -394,6 +394,12 @@ func TestReleaseRolledBackByItself(t *testing.T) {
 		}
 		feed(event.Event{Kind: event.KindGroup, Phase: "releases", Group: id, Status: event.Aborted})
 		expect("aborted, deleted", "uninstalled: 1 deleted", "1 of 1 object gone")
+		queue := plan.Object{Kind: "Release", Name: "queue"}
+		feed(event.Event{Kind: event.KindOperation, Status: event.RollingBack, Operation: &event.Operation{Name: "rollback", Release: "stack"}})
+		feed(event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: phase, Kind: event.PhaseRemove, Groups: []*plan.Group{{ID: "data/queue", Objects: []plan.Object{queue}}}}}})
+		feed(event.Event{Kind: event.KindObject, Phase: phase, Group: "data/queue", Object: &queue, Status: event.Gone, Change: event.Deleted})
+		feed(event.Event{Kind: event.KindGroup, Phase: phase, Group: "data/queue", Status: event.Gone})
+		expect("2 of 2 gone")
 	})
 }
 

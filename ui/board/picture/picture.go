@@ -103,8 +103,12 @@ func (p *Picture) Count() {
 				n.Degraded++
 			}
 		}
-		if n.InRollback() == rollback {
+		switch {
+		case n.InRollback() == rollback:
 			p.Tally.add(n, p.State.ReleaseRun(n.GroupState) == event.Held)
+		case rollback && p.rolledItselfBack(n):
+			p.Tally.Total++
+			p.Tally.Done++
 		}
 	}
 	if p.State.Operation.IsStack() {
