@@ -103,6 +103,9 @@ func TestAStackAsksBeforeAReplacement(t *testing.T) {
 	state, _ := b.run(s, err, func(e event.Event) {
 		if e.Kind == event.KindRun && e.Scope == "" && e.Status == event.Paused {
 			asked++
+			if want := b.id("a") + ": before ConfigMap/fixed is replaced"; e.Message != want {
+				t.Errorf("paused: %q, want %q", e.Message, want)
+			}
 			if d := b.ConfigMapData("fixed"); d["v"] != "one" {
 				t.Errorf("replaced before the answer: %v", d)
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/helmfile"
@@ -77,5 +78,31 @@ func TestTakenOverIsKept(t *testing.T) {
 	}
 	if left := b.ConfigMaps(b.Namespace); slices.Contains(left, "c") {
 		t.Errorf("left %v", left)
+	}
+}
+
+// TestClaimsStayAfterARollback: the outcome of a stack's rollback names the claims of the StatefulSets that it deletes, also of a
+// release whose own operation rolls it back (S5, R31).
+func TestClaimsStayAfterARollback(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	var releases []release
+	for _, name := range []string{"a", "b"} {
+		set := `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: ` + name + `, annotations: {helm.sh/resource-group: db}}, spec: {serviceName: db, selector: {matchLabels: {app: ` + name + `}}, template: {metadata: {labels: {app: ` + name + `}}, spec: {containers: [{name: c, image: "x:1"}]}},
+  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]}}`
+		last := rig.ConfigMap(name, rig.Group("last-"+name, "db"))
+		releases = append(releases, release{Name: name, Dir: rig.MakeDir(t, rig.Files{"templates/all.yaml": set + "\n---\n" + last})})
+	}
+	releases[1].Needs = []string{"a"}
+	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.BreakOn = []string{"last-b"} }, releases...)
+	state, _ := b.run(s, err, func(e event.Event) {
+		if e.Kind == event.KindRun && e.Status == event.Paused && e.Scope == "" {
+			s.Command(event.Command{Name: event.Rollback})
+		}
+	})
+	for _, name := range []string{"a", "b"} {
+		if want := b.id(name) + ": kept: PersistentVolumeClaim/data-" + name + "-0 (made by StatefulSet/" + name + "; it may hold data)"; !strings.Contains(state.Outcome, want) {
+			t.Errorf("the outcome is %q, want %q", state.Outcome, want)
+		}
 	}
 }
