@@ -375,7 +375,7 @@ func TestColumnsOfStack(t *testing.T) {
 }
 
 // TestReleaseRolledBackByItself: the card of a release that was rolled back by itself says so, with the rollback's groups and counts,
-// not those of what is gone (R43).
+// not those of the removed objects (R43).
 func TestReleaseRolledBackByItself(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := openStack(t, 200, 50, 75, dark, nil)
