@@ -122,6 +122,9 @@ func (c *Client) FollowClusterRuns(ctx context.Context, namespace string, show f
 // Self names the user of this process and the machine, as locks do: "ann on box".
 func Self() string { return lease.Self() }
 
+// Process names this process: "ann on box, process 7".
+func Process() string { return lease.NewAuthor("").String() }
+
 // FollowLocks keeps the locks of the releases in a namespace, or with "" in all namespaces, up to date until ctx is done or it is not
 // permitted. It calls changed after each change.
 func (c *Client) FollowLocks(ctx context.Context, namespace string, locks *Locks, changed func()) {

@@ -25,7 +25,7 @@ const (
 // EditID is the number of an edit within a run, from 1.
 type EditID int
 
-// AnotherTerminal is Command.By of a command from another process of the same user on this machine.
+// AnotherTerminal is Command.By of a command from another process of the same user on this machine that does not say who it is.
 const AnotherTerminal = "another terminal"
 
 // InternalID is the ID of commands that a stack sends to itself or its releases, because of a command that is accepted or of

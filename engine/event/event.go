@@ -207,8 +207,8 @@ type Event struct {
 	Since time.Time `json:"since,omitzero"`
 	// Command is the name of the command that an event answers.
 	Command CommandName `json:"command,omitempty"`
-	// By is the origin of that command: "another terminal", the name of a user (--in-cluster), or ""
-	// for the terminal of the run and for lockstep itself.
+	// By is the origin of that command: "ann on box, process 7", "another terminal" if that does not say who it is, the name of a
+	// user (--in-cluster), or "" for the terminal of the run and for lockstep itself.
 	By string `json:"by,omitempty"`
 	// Reason is why that command was given, in the words of who gave it.
 	Reason string `json:"reason,omitempty"`

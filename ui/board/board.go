@@ -58,6 +58,8 @@ type Options struct {
 	// Attached means that another process runs the operation; it continues when the user quits
 	// the screen.
 	Attached bool
+	// StartedBy is who started that run, "" if that is unknown.
+	StartedBy string
 	// Inspector looks up events, pods, logs, manifests and changes in the cluster. Nil: the
 	// inspector shows only data from the run's events.
 	Inspector inspect.Cluster

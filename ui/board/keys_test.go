@@ -401,6 +401,15 @@ func TestTwoOperators(t *testing.T) {
 	s.feed(event.Event{Kind: event.KindCommand, Command: event.Pause, Status: event.Accepted, Answers: "x", By: "ada@laptop", Time: now},
 		event.Event{Kind: event.KindRun, Status: event.Paused, Origin: &event.Origin{Command: event.Pause, By: "ada@laptop"}, Time: now})
 	s.shows(t, "\n paused by ada@laptop", "‖ paused  by ada@laptop")
+	own := with("sandbox-install", 63, "", attached)(t)
+	own.press("p")
+	own.feed(event.Event{Kind: event.KindCommand, Command: event.Pause, Status: event.Accepted, Answers: own.sent[0].ID, By: "ann on box, process 7", Time: now},
+		event.Event{Kind: event.KindRun, Status: event.Paused, Origin: &event.Origin{Command: event.Pause, By: "ann on box, process 7"}, Time: now})
+	own.shows(t, "‖ paused  by you")
+	own.StartedBy = "ann on box"
+	own.feed(event.Event{Kind: event.KindCommand, Command: event.Pause, Status: event.Accepted, Answers: "x", Time: now},
+		event.Event{Kind: event.KindRun, Status: event.Paused, Origin: &event.Origin{Command: event.Pause}, Time: now})
+	own.shows(t, "‖ paused  by ann on box")
 	s.press("c")
 	s.feed(event.Event{Kind: event.KindCommand, Command: event.Resume, Status: event.Accepted, Answers: s.sent[0].ID, Time: now}, event.Event{Kind: event.KindRun, Status: event.Running, Time: now})
 	s.showsNot(t, "resumed by")

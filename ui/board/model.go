@@ -69,7 +69,7 @@ type modes struct {
 func newModel(ctx context.Context, o Options) *model {
 	m := &model{feed: feed{ctx: ctx, source: o.Source}, after: afterRun{open: o.WatchAfter}, stale: true, first: o.First}
 	m.restart, m.next = o.Restart, o.Next
-	s := screen.New(o.Now, screen.Run{Attached: o.Attached, Throwaway: o.Restart != nil, Replayed: o.record != nil, Command: o.Command, Abort: m.askAbort, Home: o.Home,
+	s := screen.New(o.Now, screen.Run{Attached: o.Attached, StartedBy: o.StartedBy, Throwaway: o.Restart != nil, Replayed: o.record != nil, Command: o.Command, Abort: m.askAbort, Home: o.Home,
 		Leave: screen.Leave{ComeBack: o.ComeBack, Within: o.Unattended, Do: o.leave}})
 	m.Screen = s
 	m.board = columns.New(s, m.layOut)

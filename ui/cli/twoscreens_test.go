@@ -3,6 +3,8 @@ package cli
 import (
 	"path/filepath"
 	"testing"
+
+	"lockstep/kube"
 )
 
 // TestTwoScreens: two operators see how many screens show a run, and what the other did.
@@ -17,10 +19,10 @@ func TestTwoScreens(t *testing.T) {
 	first.await(0, "screens")
 	m := first.mark()
 	second.keys("b")
-	first.await(m, "breakpoint changed by another terminal")
+	first.await(m, "breakpoint changed by "+kube.Self()+", process ")
 	m = second.mark()
 	first.keys("b")
-	second.await(m, "breakpoint changed by the user who started the run")
+	second.await(m, "breakpoint changed by "+kube.Self())
 	m = first.mark()
 	second.keys("c")
 	first.await(m, "press q to quit")

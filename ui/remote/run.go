@@ -40,8 +40,8 @@ var errNoReply = errors.New("the pod of the run was replaced and the new one has
 // Run is a run in another process.
 type Run struct {
 	Operation event.Operation
-	// By is the name of this user, for a run in the cluster, which several users may control. Set
-	// it before the first command.
+	// By is who sends the commands: on this machine a user and a process, for a run in the cluster the name of this user. Set it
+	// before the first command.
 	By string
 
 	conn     io.ReadWriteCloser

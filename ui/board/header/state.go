@@ -163,10 +163,12 @@ func (h *Header) pauseText() string {
 	}
 	if o := h.State.RunOrigin; o != nil && o.Command == event.Pause && o.Why == "" && o.Via == "" {
 		switch {
+		case h.Pauses && h.Attached:
+			said = text.Join(" ", said, "by you")
 		case o.By != "":
 			said = text.Join(" ", said, "by "+canvas.Clean(o.By))
 		case h.Attached:
-			said = text.Join(" ", said, "by the user who started the run")
+			said = text.Join(" ", said, "by "+canvas.Clean(cmp.Or(h.StartedBy, "the user who started the run")))
 		}
 	}
 	if following != nil && h.Next == following {
@@ -250,13 +252,13 @@ func (h *Header) endMark() (theme.Mark, string) {
 	return mark, cmp.Or(h.Graph.Shorten(why), quit)
 }
 
-// origin returns who or what aborted the run, as this screen's user sees it. Elsewhere, "you" is whoever started the run.
+// origin returns who or what aborted the run, as this screen's user sees it. Elsewhere, "you" is the user who started the run.
 func (h *Header) origin() event.Origin {
 	switch o := *h.State.Origin; {
 	case h.Aborts:
 		return event.Origin{}
 	case o.By == "" && (h.Replayed || h.Attached):
-		o.By = "the user"
+		o.By = cmp.Or(h.StartedBy, "the user")
 		return o
 	default:
 		return o

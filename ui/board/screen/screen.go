@@ -47,6 +47,7 @@ type Screen struct {
 	Buttons   []Button // the hints in the last frame
 	QuitAtEnd bool     // quit when the operation is over
 	Aborts    bool     // the user aborted the run on this screen
+	Pauses    bool     // the last pause came from this screen
 
 	// Scoped is called with the events of a stack's releases, Rewound when the state is reset.
 	// Both may be nil.
@@ -61,6 +62,7 @@ type Screen struct {
 // Run is the screen's connection to the run.
 type Run struct {
 	Attached  bool                // another process runs the operation
+	StartedBy string              // who started the run, if another process runs it and that is known
 	Replayed  bool                // the run is a record
 	Throwaway bool                // quitting deletes the cluster
 	Command   func(event.Command) // nil if the screen is read-only
@@ -216,6 +218,9 @@ func (s *Screen) answered(e event.Event) string {
 	signal := e.Answers == "" && !s.Attached && !s.Replayed
 	own := s.sent[e.Answers] || signal
 	delete(s.sent, e.Answers)
+	if e.Command == event.Pause && e.Status == event.Accepted {
+		s.Pauses = own
+	}
 	if !own || e.Status != event.Refused {
 		return ""
 	}
@@ -243,7 +248,7 @@ func (s *Screen) byOthers(e event.Event) string {
 	if what == "" {
 		return ""
 	}
-	return what + " by " + canvas.Clean(cmp.Or(e.By, "the user who started the run"))
+	return what + " by " + canvas.Clean(cmp.Or(e.By, s.StartedBy, "the user who started the run"))
 }
 
 // Absorb applies events to the picture.

@@ -125,6 +125,9 @@ func connectionFlags(cmd *cobra.Command) string {
 func ShowLive(a *command.App, cmd *cobra.Command, r *remote.Run, send func(event.Command)) error {
 	o := board.Options{Source: r.Feed().Reader(), Command: send, Attached: true, Inspector: screen.Disconnected{ChangeSource: r}}
 	defer screen.Open(a, cmd, &o)()
+	if r.Local() { // others cannot open its socket
+		o.StartedBy = kube.Self()
+	}
 	wait := func() {}
 	if r.Operation.IsStack() {
 		client := ClientFor(cmd.Context(), a, r)

@@ -12,6 +12,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/text"
+	"lockstep/kube"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/remote"
 	"lockstep/ui/report"
@@ -30,6 +31,9 @@ func LiveRuns(match func(event.Operation) bool) ([]*remote.Run, error) {
 		return nil, err
 	}
 	runs, err := remote.Runs(dir)
+	for _, r := range runs {
+		r.By = kube.Process()
+	}
 	return closeUnless(runs, func(r *remote.Run) bool { return match(r.Operation) }), err
 }
 
