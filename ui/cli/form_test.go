@@ -123,7 +123,7 @@ func TestFormWithAChartFromARegistry(t *testing.T) {
 	_, ref := ociregistry.Serve(t, "basket", "1.0.0", helmPackage(t, filepath.Join(r.dir, "basket")))
 	c := r.open("install", "cart", "--plain-http")
 	c.await(0, "A chart of the test")
-	c.press(ref+tab, "   1.0.0") // in the list
+	c.press(ref+tab, "1.0.0") // in the list
 	c.press(down+enter, "version 1.0.0")
 	c.press("\x10", "ready to start") // ctrl+p
 	if strings.Contains(c.shown(), "Pulled: ") {

@@ -136,7 +136,7 @@ func TestHomeShowsDrift(t *testing.T) {
 	home.press(esc, "deployed")
 	home.press("h", "Install complete")
 	home.press(enter, "esc history")
-	home.press(esc, "history of cart")
+	home.press(esc, "Install complete")
 	home.press("u", "used last")
 	home.press(esc, "history of cart")
 	home.press(esc, "releases")
