@@ -81,9 +81,9 @@ func TestTakenOverIsKept(t *testing.T) {
 	}
 }
 
-// TestClaimsStayAfterARollback: the outcome of a stack's rollback names the claims of the StatefulSets that it deletes, also of a
+// TestStackNamesClaimsThatStay: the outcome of a stack's rollback names the claims of the StatefulSets that it deletes, also of a
 // release whose own operation rolls it back (S5, R31).
-func TestClaimsStayAfterARollback(t *testing.T) {
+func TestStackNamesClaimsThatStay(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
 	var releases []release
