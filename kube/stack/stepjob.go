@@ -90,7 +90,7 @@ func (s *Stack) runJob(ctx context.Context, st *step, p helmfile.Program, env ma
 			if time.Since(looked) < waitingInterval {
 				return
 			}
-			if found := diagnoser.Object(ctx, object); found.Cause != "" {
+			if found := diagnoser.Object(ctx, object); found.Cause != "" && ctx.Err() == nil {
 				*why = found.Cause
 				progress(found.Cause)
 			}

@@ -158,9 +158,9 @@ func TestFailedImageHook(t *testing.T) {
 
 	missing := strings.Replace(imageHook("migrate", "presync", ""), "example/tool:1", "example/no-such-image:1", 1)
 	h.replace(map[string]string{"a": missing})
-	s, err = h.prepare(false, func(o *kube.StackOptions) { fromAnywhere(o); o.File.Releases[0].Timeout = 8 * time.Second })
+	s, err = h.prepare(false, func(o *kube.StackOptions) { fromAnywhere(o); o.File.Releases[0].Timeout = 20 * time.Second })
 	state, _ = b.run(s, err, nil)
-	if g := state.Find("releases", id); state.Exit != 1 || !strings.Contains(g.Cause, "no-such-image") || !strings.Contains(g.Cause, "gave up after 8s (timeout of the release)") {
+	if g := state.Find("releases", id); state.Exit != 1 || !strings.Contains(g.Cause, "no-such-image") || !strings.Contains(g.Cause, "gave up after 20s (timeout of the release)") {
 		t.Errorf("exit %d: %q", state.Exit, g.Cause)
 	}
 
