@@ -92,7 +92,7 @@ func TestStackKilledPastNoReturn(t *testing.T) {
 			up := func(h hooked) *event.State {
 				s, err := h.prepare(false, func(o *kube.StackOptions) {
 					fromAnywhere(o)
-					o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 3*time.Second
+					o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 10*time.Second
 				})
 				state, _ := b.run(s, err, nil)
 				return state
