@@ -1,19 +1,15 @@
 package phrase
 
-import (
-	"strings"
-
-	"lockstep/engine/text"
-)
+import "strings"
 
 // BeforeReplacement is why a run is paused before objects are replaced, and what happens along with the only one:
 // "before Job/migrate is replaced (its pods are deleted with it)".
 func BeforeReplacement(names []string, along string) string {
-	if len(names) > 1 {
+	switch {
+	case len(names) > 1:
 		return "before " + strings.Join(names, ", ") + " are replaced"
+	case along == "":
+		return "before " + names[0] + " is replaced"
 	}
-	if along != "" {
-		along = "(" + along + ")"
-	}
-	return text.Join(" ", "before "+strings.Join(names, "")+" is replaced", along)
+	return "before " + names[0] + " is replaced (" + along + ")"
 }

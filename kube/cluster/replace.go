@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/utils/ptr"
@@ -78,13 +77,13 @@ func (t *Target) replace(ctx context.Context, g *plan.Group, i *resource.Info, r
 	return t.Apply(ctx, g, r.Object)
 }
 
-var setKind = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
+var setKind = plan.GroupKind{Group: "apps", Kind: "StatefulSet"}
 
 // Deletion returns how an object is deleted before next is created in its place, and what goes along.
 func Deletion(o plan.Object, live, next *unstructured.Unstructured) (policy metav1.DeletionPropagation, what string) {
 	_, hasPods := refs.FindPods(o, live.Object)
 	switch kind := o.GroupKind(); {
-	case kind == plan.GroupKind{Group: setKind.Group, Kind: setKind.Kind}:
+	case kind == setKind:
 		was, is := asStatefulSet(live), asStatefulSet(next)
 		policy, what = deletionOfSet(was, is)
 		if strings.HasSuffix(what, "claims stay") {

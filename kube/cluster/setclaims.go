@@ -29,7 +29,7 @@ func KeptClaims(ctx context.Context, kube kubernetes.Interface, list helmkube.Re
 	claims := map[string][]corev1.PersistentVolumeClaim{}
 	for _, i := range list {
 		u, ok := i.Object.(*unstructured.Unstructured)
-		if !ok || i.Mapping.GroupVersionKind.GroupKind() != setKind {
+		if !ok || ObjectOf(i).GroupKind() != setKind {
 			continue
 		}
 		set := asStatefulSet(u)
@@ -82,7 +82,7 @@ func claimsOf(set appsv1.StatefulSetSpec, i *resource.Info, claims []corev1.Pers
 	return names
 }
 
-// keptClass says which claims keep another StorageClass or size than the templates of the next StatefulSet ask for, "" for none.
+// keptClass says which claims keep another StorageClass than the templates of the next StatefulSet ask for, "" for none.
 func keptClass(live, next appsv1.StatefulSetSpec) string {
 	var kept []string
 	for _, t := range live.VolumeClaimTemplates {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/kubernetes/fake"
 	"sigs.k8s.io/yaml"
@@ -36,7 +37,7 @@ func TestKeptClaims(t *testing.T) {
 		"{metadata: {name: none}, spec: {}}",
 	} {
 		u := parseSet(t, text)
-		list = append(list, &resource.Info{Object: u, Name: u.GetName(), Namespace: "ns", Mapping: &meta.RESTMapping{GroupVersionKind: setKind.WithVersion("v1")}})
+		list = append(list, &resource.Info{Object: u, Name: u.GetName(), Namespace: "ns", Mapping: &meta.RESTMapping{GroupVersionKind: schema.GroupVersionKind{Group: setKind.Group, Version: "v1", Kind: setKind.Kind}}})
 	}
 	var objects []runtime.Object
 	for _, name := range []string{"data-db-0", "log-db-0", "data-db-x-0", "data-db", "other", "data-many-0", "data-many-1", "data-many-2", "data-many-3", "data-many-4", "data-many-5", "data-none-0"} {

@@ -16,6 +16,8 @@ import (
 // ClusterID identifies a cluster, whatever contexts are called and whoever connects. Compare it with ==.
 type ClusterID struct{ text string }
 
+func (id ClusterID) String() string { return id.text }
+
 // Signs are what a connection shows of its cluster. ClusterIDs makes identities of them.
 type Signs struct {
 	uid     string // of namespace kube-system, "" if the user may not read it
@@ -93,7 +95,7 @@ func (c *Client) address() (string, error) {
 // ClusterNames returns the identities of clusters as sorted texts, each once.
 func ClusterNames(ids []ClusterID) (names []string) {
 	for _, id := range ids {
-		names = append(names, id.text)
+		names = append(names, id.String())
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

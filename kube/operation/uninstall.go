@@ -77,9 +77,9 @@ func (u *Uninstall) prepare(s *session.Session, c *connect.Client, deletionTimeo
 
 // plan plans the removal of the latest revision's objects, then of leftovers of earlier revisions (R32a). If the release
 // is already uninstalled, there is only its history to delete, so the plan has no phases.
-func (u *Uninstall) plan(s *session.Session, state *releaseState) (p *session.Prepared, err error) {
+func (u *Uninstall) plan(s *session.Session, state *releaseState) (*session.Prepared, error) {
 	rel := state.Last
-	p = &session.Prepared{
+	p := &session.Prepared{
 		Common: s.Common, Info: s.Info("uninstall", rel), Target: session.Target{Release: rel},
 		Work: helmclient.Work{Hooks: u.hookEvents(rel)}, Basis: state.basis(s, 0), Warnings: state.warnings,
 	}

@@ -12,7 +12,6 @@ import (
 	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
-	"lockstep/kube/connect"
 	"lockstep/kube/helmfile"
 	"lockstep/kube/program"
 	"lockstep/kube/session"
@@ -96,7 +95,7 @@ func (s *Stack) lockRelease(ctx context.Context, st *step) (lock string, err err
 		err = op.Lock(ctx, m.publisher(s.engine))
 	}
 	if op.HoldsLease() {
-		lock = connect.ClusterNames([]connect.ClusterID{m.cluster})[0] + " " + m.Namespace + "/" + m.Name
+		lock = m.cluster.String() + " " + m.Namespace + "/" + m.Name
 	}
 	return lock, err
 }

@@ -37,7 +37,8 @@ func (s *Stack) Username(ctx context.Context) string {
 	return ""
 }
 
-// checkSavedPlan returns a *planfile.NotAsPlanned if the stack follows a saved plan of other releases, needs or hooks. The plan of each release has already been compared (R55).
+// checkSavedPlan returns a *planfile.NotAsPlanned if the stack follows a saved plan of other releases, needs or hooks. The plan of each
+// release has already been compared (R55).
 func (s *Stack) checkSavedPlan() error {
 	if s.opts.SavedPlan == nil || s.begunEarlier() {
 		return nil

@@ -68,7 +68,8 @@ func (s *Stack) imageSteps(of func(*step) bool) (all []*step) {
 // the run, and those that have succeeded are known by their Jobs.
 func (s *Stack) begunBefore(m *member) bool { return m.changedEarlier() || s.goneEarlier(m) }
 
-// runJob runs the Job of a step, with more variables, while the run holds the lock of a release. why gets the reason for which its container has not started yet.
+// runJob runs the Job of a step, with more variables, while the run holds the lock of a release. why gets the reason for which its
+// container has not started yet.
 func (s *Stack) runJob(ctx context.Context, st *step, p helmfile.Program, env map[string]string, lock string, output func([]string), progress func(string), why *string) error {
 	j := s.job(st, p)
 	j.Env, j.RunID, j.Lock = env, s.run, lock

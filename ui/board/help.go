@@ -6,6 +6,7 @@ import (
 
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/keys"
 	"lockstep/ui/board/replay"
 )
 
@@ -17,41 +18,34 @@ var everywhere = []string{"up one line", "down one line", "page up", "page down"
 
 // helpLines returns the key table and the legend.
 func (m *model) helpLines(width int) []canvas.Line {
-	var out []canvas.Line
-	part := ""
 	replaced, shown := map[string]bool{}, map[string]bool{}
 	if m.replay != nil {
 		for _, b := range m.replay.Keys() {
 			replaced[b.Name()] = true
 		}
 	}
-	for _, k := range m.allKeys() {
-		if replaced[k.Keys] && k.Part != replay.Part && k.Part != partInspector {
-			continue // the replay gives the key another meaning
-		}
-		if shown[k.About] && slices.Contains(everywhere, k.About) {
-			continue
-		}
-		shown[k.About] = true
-		if k.Part != part {
-			if part != "" {
-				out = append(out, nil)
-			}
-			part = k.Part
-			out = append(out, canvas.Plain(theme.Strong, part))
-		}
-		name := canvas.Line{{Role: theme.Key, Text: canvas.Pad(k.Keys, keyWidth)}, {Role: theme.Text, Text: k.About}}
-		if room := width - keyWidth - nameWidth; k.More != "" && room >= nameWidth {
-			name[1].Text = canvas.Pad(k.About, nameWidth)
-			for _, more := range canvas.Wrap(k.More, room) {
-				out = append(out, append(name, canvas.Piece{Role: theme.Quiet, Text: more}))
-				name = canvas.Line{{Text: strings.Repeat(" ", keyWidth+nameWidth)}}
-			}
-			continue
-		}
-		out = append(out, name)
+	all := slices.DeleteFunc(m.allKeys(), func(k keys.Key) bool {
+		// The replay gives a key another meaning.
+		hidden := replaced[k.Keys] && k.Part != replay.Part && k.Part != partInspector || shown[k.About] && slices.Contains(everywhere, k.About)
+		shown[k.About] = shown[k.About] || !hidden
+		return hidden
+	})
+	return append(keys.Table(all, func(k keys.Key) []canvas.Line { return keyLines(k, width) }), m.legend()...)
+}
+
+// keyLines returns the lines of a key.
+func keyLines(k keys.Key, width int) (out []canvas.Line) {
+	name := canvas.Line{{Role: theme.Key, Text: canvas.Pad(k.Keys, keyWidth)}, {Role: theme.Text, Text: k.About}}
+	room := width - keyWidth - nameWidth
+	if k.More == "" || room < nameWidth {
+		return []canvas.Line{name}
 	}
-	return append(out, m.legend()...)
+	name[1].Text = canvas.Pad(k.About, nameWidth)
+	for _, more := range canvas.Wrap(k.More, room) {
+		out = append(out, append(name, canvas.Piece{Role: theme.Quiet, Text: more}))
+		name = canvas.Line{{Text: strings.Repeat(" ", keyWidth+nameWidth)}}
+	}
+	return out
 }
 
 func (m *model) legend() []canvas.Line {

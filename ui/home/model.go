@@ -354,26 +354,18 @@ func (m *model) View() tea.View {
 }
 
 // helpLines returns the table of keys, those of the topmost screen first.
-func (m *model) helpLines(width int) (out []canvas.Line) {
+func (m *model) helpLines(width int) []canvas.Line {
 	const keyWidth, nameWidth = 14, 24
-	part, all := "", Doc()
+	all := Doc()
 	if first := m.partOnTop(); first != "" {
 		isFirst := func(k keys.Key) bool { return k.Part == first }
 		isLater := func(k keys.Key) bool { return k.Part != first }
 		all = append(slices.DeleteFunc(slices.Clone(all), isLater), slices.DeleteFunc(all, isFirst)...)
 	}
-	for _, k := range all {
-		if k.Part != part {
-			if part != "" {
-				out = append(out, nil)
-			}
-			part = k.Part
-			out = append(out, canvas.Plain(theme.Strong, part))
-		}
-		out = append(out, canvas.Line{{Role: theme.Key, Text: canvas.Pad(k.Keys, keyWidth)}, {Role: theme.Text, Text: canvas.Pad(k.About, nameWidth)},
-			{Role: theme.Quiet, Text: canvas.Fit(k.More, width-keyWidth-nameWidth, m.Theme.Lines.Ellipsis)}})
-	}
-	return out
+	return keys.Table(all, func(k keys.Key) []canvas.Line {
+		return []canvas.Line{{{Role: theme.Key, Text: canvas.Pad(k.Keys, keyWidth)}, {Role: theme.Text, Text: canvas.Pad(k.About, nameWidth)},
+			{Role: theme.Quiet, Text: canvas.Fit(k.More, width-keyWidth-nameWidth, m.Theme.Lines.Ellipsis)}}}
+	})
 }
 
 // partOnTop returns the heading of the keys of the history or of the past runs if one is open, else "".

@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/text"
+	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 )
 
@@ -103,6 +104,22 @@ func By(do func(int), n int) func() tea.Cmd { return Run(func() { do(n) }) }
 
 // Key documents a binding: keys, heading, action and explanation.
 type Key struct{ Keys, Part, About, More string }
+
+// Table returns the lines of keys, with the heading of each part above it and an empty line between two parts.
+func Table(all []Key, linesOf func(Key) []canvas.Line) (out []canvas.Line) {
+	part := ""
+	for _, k := range all {
+		if k.Part != part {
+			if part != "" {
+				out = append(out, nil)
+			}
+			part = k.Part
+			out = append(out, canvas.Plain(theme.Strong, part))
+		}
+		out = append(out, linesOf(k)...)
+	}
+	return out
+}
 
 // Document documents the keys of a table under a heading.
 func Document(part string, table []Binding) []Key {

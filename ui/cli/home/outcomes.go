@@ -10,31 +10,29 @@ import (
 	"lockstep/ui/report"
 )
 
-// outcomes are the last recorded runs of this machine, by release. It is not safe for concurrent use.
-type outcomes struct {
-	context string // of the cluster
-	last    map[home.Key]report.Run
-}
+// outcomes are the last recorded runs of this machine, by release.
+type outcomes map[home.Key]report.Run
 
-// read reads the records.
-func (o *outcomes) read() {
-	o.last = map[home.Key]report.Run{}
+// readOutcomes reads the records of runs in the cluster of a context.
+func readOutcomes(context string) outcomes {
+	last := outcomes{}
 	dir, err := report.RunDir()
 	if err != nil {
-		return // there are no records
+		return last // there are no records
 	}
 	for _, r := range report.RecordedRuns(dir) {
-		if k := (home.Key{Namespace: r.Namespace, Name: r.Release}); r.Context == o.context && o.last[k].Started.Before(r.Started) {
-			o.last[k] = r
+		if k := (home.Key{Namespace: r.Namespace, Name: r.Release}); r.Context == context && last[k].Started.Before(r.Started) {
+			last[k] = r
 		}
 	}
+	return last
 }
 
 // describe says of releases how their last run ended, if nothing has changed them since, and it did not succeed.
-func (o *outcomes) describe(releases []home.Release) {
+func (o outcomes) describe(releases []home.Release) {
 	for i := range releases {
 		rel := &releases[i]
-		r, known := o.last[rel.Key]
+		r, known := o[rel.Key]
 		rel.LastRun = ""
 		if ended := r.Started.Add(time.Duration(r.Seconds*float64(time.Second)) + time.Second); known && !ended.Before(rel.Changed) {
 			rel.LastRun = outcome(r)

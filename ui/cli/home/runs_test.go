@@ -135,7 +135,7 @@ func TestLastRun(t *testing.T) {
 		{event.Succeeded, "", time.Minute, ""},
 	} {
 		releases := []home.Release{{Key: k, Changed: start.Add(c.changed)}, {}}
-		o := &outcomes{last: map[home.Key]report.Run{k: run(c.outcome, c.message)}}
+		o := outcomes{k: run(c.outcome, c.message)}
 		if o.describe(releases); releases[0].LastRun != c.want || releases[1].LastRun != "" {
 			t.Errorf("%s: %q, want %q", c.outcome, releases[0].LastRun, c.want)
 		}

@@ -44,11 +44,11 @@ func (s *source) Follow(ctx context.Context, namespace string, show func(home.Sn
 	var running sync.WaitGroup
 	defer running.Wait()
 	live := &liveRuns{client: s.client, namespace: namespace, runs: map[string]*liveRun{}}
-	past, shown := &outcomes{context: s.client.ContextName()}, 0
-	past.read()
+	past, shown := outcomes{}, 0 // guarded by mu
 	describeAgain := func() {
+		read := readOutcomes(s.client.ContextName())
 		update(func(now *home.Snapshot) {
-			past.read()
+			past = read
 			now.Releases = slices.Clone(now.Releases) // the screen has the old ones
 			past.describe(now.Releases)
 		})
@@ -62,6 +62,7 @@ func (s *source) Follow(ctx context.Context, namespace string, show func(home.Sn
 			now.Runs, shown = rows, len(rows)
 		})
 	}
+	running.Go(describeAgain)
 	running.Go(func() { live.follow(ctx) })
 	if namespace != "" {
 		s.askRights(namespace)

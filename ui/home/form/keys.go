@@ -41,21 +41,12 @@ func Doc() []keys.Key {
 }
 
 // helpLines returns the keys of the plan, then those of the fields.
-func helpLines(int) (lines []canvas.Line) {
+func helpLines(int) []canvas.Line {
 	all := Doc()
 	slices.SortStableFunc(all, func(a, b keys.Key) int { return cmp.Compare(b.Part, a.Part) })
-	part := ""
-	for _, k := range all {
-		if k.Part != part {
-			if part != "" {
-				lines = append(lines, nil)
-			}
-			part = k.Part
-			lines = append(lines, canvas.Plain(theme.Strong, part))
-		}
-		lines = append(lines, canvas.Line{{Role: theme.Key, Text: canvas.Pad(k.Keys, 14)}, {Role: theme.Text, Text: k.About}})
-	}
-	return lines
+	return keys.Table(all, func(k keys.Key) []canvas.Line {
+		return []canvas.Line{{{Role: theme.Key, Text: canvas.Pad(k.Keys, 14)}, {Role: theme.Text, Text: k.About}}}
+	})
 }
 
 func (m *Form) fieldKeys() []keys.Binding {
