@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"strings"
 	"sync"
 	"time"
 
@@ -277,9 +276,9 @@ func (w *podWatches) handleWarning(e *corev1.Event) {
 	switch owner.kind {
 	case "Pod":
 		owner = cmp.Or(w.owners[types.NamespacedName{Namespace: owner.namespace, Name: owner.name}], owner)
-	case "ReplicaSet": // a Deployment names its ReplicaSets NAME-HASH
-		if at := strings.LastIndex(owner.name, "-"); at > 0 && w.listeners[owner] == nil {
-			owner.kind, owner.name = "Deployment", owner.name[:at]
+	case "ReplicaSet":
+		if w.listeners[owner] == nil {
+			owner.kind, owner.name = PodsOf(owner.kind, owner.name)
 		}
 	}
 	w.notify(owner, e.CreationTimestamp.Time)

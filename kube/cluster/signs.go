@@ -131,3 +131,11 @@ func PodOwner(p *corev1.Pod) (kind, name string) {
 	o := ownerOf(p)
 	return o.kind, o.name
 }
+
+// PodsOf returns the object whose pods a controller creates: the Deployment of a ReplicaSet, which is named NAME-HASH, else itself.
+func PodsOf(kind, name string) (ofKind, ofName string) {
+	if at := strings.LastIndex(name, "-"); kind == "ReplicaSet" && at > 0 {
+		return "Deployment", name[:at]
+	}
+	return kind, name
+}

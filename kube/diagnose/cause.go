@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"lockstep/engine/event"
+	"lockstep/kube/status"
 )
 
 // finding is a cause that the status of the pods does not show: it is in the object's own spec or conditions, or in a
@@ -83,7 +84,7 @@ func (d *Diagnoser) podCause(ctx context.Context, b *reportBuilder) finding {
 			return f
 		}
 	}
-	if e := newestOf(b.Events, "FailedCreate"); e != nil && b.uncreated > 0 {
+	if e := newestOf(b.Events, FailedCreate); e != nil && b.uncreated > 0 {
 		return d.refusedPodsCause(ctx, b, e)
 	}
 	podsHealthy := len(b.Pods) == 0 || b.Pods[0].severity == healthy
@@ -93,6 +94,14 @@ func (d *Diagnoser) podCause(ctx context.Context, b *reportBuilder) finding {
 		}
 	}
 	return finding{}
+}
+
+// FailedCreate is the reason of the warning that a controller could not create a pod.
+const FailedCreate = "FailedCreate"
+
+// RefusedPods returns the cause in the message of such a warning, without what only requests would tell.
+func RefusedPods(message string) string {
+	return status.CleanText("pods cannot be created: " + withoutName(plainError(message)))
 }
 
 // refusedPodsCause explains a FailedCreate event.

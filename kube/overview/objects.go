@@ -49,6 +49,7 @@ type details struct {
 	mask     mask.Mask                 // hides the secret values of the revision in causes
 	unwatch  context.CancelFunc
 	replaced bool // there is a newer revision
+	explained
 }
 
 // followObjects reads the wanted records and watches their objects until ctx is done.
@@ -59,6 +60,7 @@ func (o *Overview) followObjects(ctx context.Context, c *connect.Client) {
 	defer hub.Close()
 	watcher := hub.Watcher(ctx, nil)
 	defer watcher.Close()
+	o.pods.running.Go(func() { o.explain(ctx, c, watcher.RuleOf) })
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -162,7 +164,7 @@ func (o *Overview) observe(d *details, ob run.Observation) {
 	case d.unready[ob.Object].IsZero():
 		d.unready[ob.Object] = time.Now()
 	}
-	needPods := (ob.Status == event.InProgress || ob.Status == event.Failed) && ob.Object.Namespace != ""
+	needPods := (ob.Status == event.InProgress || ob.Status == event.Failed || ob.ReadyBy == event.ByStart) && ob.Object.Namespace != ""
 	o.mu.Unlock()
 	if needPods {
 		o.pods.need(ob.Object.Namespace)
@@ -175,42 +177,41 @@ func isWorkload(o plan.Object) bool {
 	return o.Group == "apps" && (o.Kind == "Deployment" || o.Kind == "StatefulSet" || o.Kind == "DaemonSet")
 }
 
-// health summarises the objects of a revision with a status at the time now. pods say why workloads are not ready. The caller holds
-// the lock.
-func (d *details) health(status string, pods *podCauses, now time.Time) Health {
-	if d.unread != "" {
-		return Health{Cause: d.unread}
-	}
-	h := Health{Known: len(d.seen) == len(d.objects), Of: len(d.objects)}
-	type problem struct {
-		object plan.Object
-		failed bool
-		cause  string
-		since  time.Time
-	}
-	var problems []problem
+// problem is an object that is not ready.
+type problem struct {
+	sight
+	failed bool // waiting will not help
+	since  time.Time
+}
+
+// sight is an object that is not ready, and why as far as the watches tell.
+type sight struct {
+	object plan.Object
+	cause  string
+}
+
+// problems returns the objects that are not ready, the worst first, and how many are. The caller holds the lock.
+func (d *details) problems(status string, pods *podCauses, now time.Time) (problems []problem, ready int) {
 	for _, object := range d.objects {
-		switch ob := d.seen[object]; {
-		case ob.Status == "":
-		case ob.Status == event.Ready, ob.Status == event.Gone && d.mayEnd[object]:
-			h.Ready++
-		default:
-			cause, failed, unready := pods.cause(object)
-			since := cmp.Or(ob.Since, unready)
-			failed = failed || ob.Status == event.Failed ||
-				status == rcommon.StatusDeployed.String() && isWorkload(object) && now.Sub(cmp.Or(since, d.unready[object])) > stuckAfter
-			if ob.Status == event.Gone {
-				ob.Message = "not in the cluster"
-				failed = status == rcommon.StatusDeployed.String() // else it may not have been created
-			}
-			problems = append(problems, problem{object, failed, cmp.Or(cause, ob.Message), since})
-			if failed {
-				h.Failed++
-			}
+		ob := d.seen[object]
+		if ob.Status == "" {
+			continue
 		}
-	}
-	if len(problems) == 0 {
-		return h
+		cause, failed, unready := pods.cause(object)
+		switch {
+		case ob.Status == event.Ready && (ob.ReadyBy != event.ByStart || !failed), // a Job that nothing waits for may never start
+			ob.Status == event.Gone && d.mayEnd[object]:
+			ready++
+			continue
+		}
+		since := cmp.Or(ob.Since, unready)
+		failed = failed || ob.Status == event.Failed ||
+			status == rcommon.StatusDeployed.String() && isWorkload(object) && now.Sub(cmp.Or(since, d.unready[object])) > stuckAfter
+		if ob.Status == event.Gone {
+			ob.Message = "not in the cluster"
+			failed = status == rcommon.StatusDeployed.String() // else it may not have been created
+		}
+		problems = append(problems, problem{sight{object, cmp.Or(cause, ob.Message)}, failed, since})
 	}
 	slices.SortStableFunc(problems, func(a, b problem) int {
 		switch {
@@ -221,8 +222,30 @@ func (d *details) health(status string, pods *podCauses, now time.Time) Health {
 		}
 		return 1
 	})
+	return problems, ready
+}
+
+// health summarises the objects of a revision with a status at the time now. pods say why workloads are not ready. The caller holds
+// the lock.
+func (d *details) health(status string, pods *podCauses, now time.Time) Health {
+	if d.unread != "" {
+		return Health{Cause: d.unread}
+	}
+	problems, ready := d.problems(status, pods, now)
+	h := Health{Known: len(d.seen) == len(d.objects), Ready: ready, Of: len(d.objects)}
+	for _, p := range problems {
+		if p.failed {
+			h.Failed++
+		}
+	}
+	if len(problems) == 0 {
+		return h
+	}
 	p := problems[0]
 	h.Since = p.since
+	if d.explained.of == p.sight {
+		p.cause = cmp.Or(d.explained.cause, p.cause)
+	}
 	h.Cause = d.mask.Text(p.object.Kind + "/" + p.object.Name + ": " + p.cause)
 	if more := len(problems) - 1; more > 0 {
 		h.Cause += fmt.Sprintf(" (and %d more)", more)

@@ -1,7 +1,7 @@
 // Package overview follows the releases of a namespace, or of all namespaces. The number of its requests does not depend on the
 // number of releases: one list and one watch of the records' metadata, one list of the records that are wanted, one list and one
-// watch for each kind of their objects, and one watch of pods once something is not ready. Its central types are Overview and
-// Release. Only package kube imports it.
+// watch for each kind of their objects, and one watch of pods and one of warnings once something is not ready. Its central types are Overview and
+// Release. A few more requests explain why the release that the user looks at has failed. Only package kube imports it.
 package overview
 
 import (
@@ -50,13 +50,14 @@ type Overview struct {
 	wanted  []Key
 	details map[recordKey]*details
 	pods    podCauses
+	selection
 }
 
 // New returns an Overview of a namespace, "" for all.
 func New(c *connect.Client, namespace string) *Overview {
 	return &Overview{
 		client: c, namespace: namespace, changed: make(chan struct{}, 1), wants: make(chan struct{}, 1),
-		records: map[recordKey]record{}, details: map[recordKey]*details{},
+		records: map[recordKey]record{}, details: map[recordKey]*details{}, selection: selection{asks: make(chan struct{}, 1)},
 	}
 }
 
@@ -102,10 +103,10 @@ func (o *Overview) Follow(ctx context.Context, show func(releases []Release, lis
 			}
 			return nil
 		case <-o.changed:
-			show(o.releases())
 		case <-again.C:
-			show(o.releases())
 		}
+		show(o.releases())
+		signal(o.asks)
 		_ = parallel.Sleep(ctx, showDelay)
 	}
 }

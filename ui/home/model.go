@@ -304,7 +304,11 @@ func (m *model) show() {
 	for _, r := range m.table.rows[runs+m.top : min(runs+m.top+l.releases.H, len(m.table.rows))] {
 		inView = append(inView, r.release.Key)
 	}
-	m.options.Source.Need(inView)
+	var selected Key
+	if r := m.release(); r != nil {
+		selected = r.Key
+	}
+	m.options.Source.Need(inView, selected)
 }
 
 // scroll returns the first of n rows to show in room lines, so that the selected one is in view if it is one of them.

@@ -32,7 +32,7 @@ type sample struct {
 }
 
 func (s *sample) Follow(ctx context.Context, _ string, _ func(Snapshot)) { <-ctx.Done() }
-func (s *sample) Need(releases []Key)                                    { s.needed = releases }
+func (s *sample) Need(releases []Key, _ Key)                             { s.needed = releases }
 func (s *sample) Namespaces(context.Context) ([]string, error) {
 	return []string{"data", "default", "shop"}, nil
 }

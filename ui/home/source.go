@@ -13,8 +13,9 @@ type Source interface {
 	// Follow calls show with the state of a namespace ("" for all) at first and after changes, until ctx is done. It never calls
 	// it concurrently.
 	Follow(ctx context.Context, namespace string, show func(Snapshot))
-	// Need says whose charts and health are wanted: the releases in view. It does not wait.
-	Need(releases []Key)
+	// Need says whose charts and health are wanted: the releases in view; and which one the user looks at, zero for none. It does
+	// not wait.
+	Need(releases []Key, selected Key)
 	// History reads the revisions of a release.
 	History(ctx context.Context, release Key) (History, error)
 	// PastRuns reads the recorded runs of this machine, and those in a namespace ("" for all) of the cluster that have ended and

@@ -17,6 +17,7 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/kube"
@@ -199,6 +200,66 @@ func TestHealth(t *testing.T) {
 	})
 	r.MustRun(r.Uninstall())
 	r.Eventually("the uninstalled release is gone", func() bool { return f.row("t").Name == "" })
+}
+
+// TestStartedJob: a Job that nothing waits for does not keep a release from being deployed, but the overview says that it cannot start or
+// has failed, and why. For a selected release the cause is the one that a run finds, with exit code and log.
+func TestStartedJob(t *testing.T) {
+	t.Parallel()
+	pod := func(annotations string) string {
+		return strings.Replace(rig.Job("load", nil, "10ms", "  backoffLimit: 0"), "sandbox/run-duration: 10ms", "sandbox/run-duration: 10ms, "+annotations, 1)
+	}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
+	for _, c := range []struct {
+		name, job, seen, selected string
+		quota                     bool
+	}{
+		{"quota", rig.Job("load", nil, "10ms"), "Job/load: pods cannot be created: exceeded quota: none", "Job/load: no pods can be created: exceeded quota: none", true},
+		{"secret", strings.Replace(rig.Job("load", nil, "10ms"), "image: example/app:1.0", "image: example/app:1.0, envFrom: [{secretRef: {name: login}}]", 1), "Job/load: container main cannot start: secret \"login\" not found", "Job/load: container main cannot start: secret \"login\" not found", false},
+		{"node", strings.Replace(rig.Job("load", nil, "10ms"), "restartPolicy: Never", "restartPolicy: Never, nodeSelector: {disk: none}", 1), "Job/load: cannot be scheduled: ", "Job/load: cannot be scheduled: ", false},
+		{"failed", pod(`sandbox/exit-code: "3", sandbox/log: "FATAL: no database"`), "Job/load: container main exited with code 3", "Job/load: container main exited with code 3: FATAL: no database", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			if c.quota {
+				if _, err := r.Cluster.CoreV1().ResourceQuotas(r.Namespace).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("fine", nil), c.job), nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Run(op, nil) // it may see a failed Job before its end
+			start := time.Now()
+			f := follow(t, rig.Connect(t, r.Namespace), r.Namespace)
+			key := kube.ReleaseKey{Namespace: r.Namespace, Name: "t"}
+			f.Want([]kube.ReleaseKey{key})
+			says := func(cause string) func() bool {
+				return func() bool {
+					h := f.row("t").Health
+					return h.Failed == 1 && h.Ready == 1 && strings.HasPrefix(h.Cause, cause)
+				}
+			}
+			r.Eventually("the overview says: "+c.seen, says(c.seen))
+			f.Select(key)
+			r.Eventually("the overview says of the selected release: "+c.selected, says(c.selected))
+			if t.Failed() {
+				t.Logf("it says: %+v", f.row("t"))
+			}
+			for resource, n := range requests(r, start) {
+				if n > 3 {
+					t.Errorf("%d requests for %s, want at most 3", n, resource)
+				}
+			}
+			quiet := time.Now()
+			time.Sleep(2 * time.Second)
+			if n := requests(r, quiet); len(n) > 0 && c.seen != c.selected { // else the diagnosis may still run
+				t.Errorf("while nothing changes, there are requests: %v", n)
+			}
+		})
+	}
 }
 
 // TestOutage: while the API server cannot be reached, the releases stay, and the overview says so. Then it goes on.

@@ -135,8 +135,8 @@ func record(d kube.ReleaseDetails) home.Record {
 	return home.Record{Chart: text.Join(" ", d.Chart, d.Version), By: d.By}
 }
 
-// Need says which releases are in view.
-func (s *source) Need(releases []home.Key) {
+// Need says which releases are in view, and which one is selected.
+func (s *source) Need(releases []home.Key, selected home.Key) {
 	s.mu.Lock()
 	o := s.overview
 	s.mu.Unlock()
@@ -149,6 +149,7 @@ func (s *source) Need(releases []home.Key) {
 		s.askRights(k.Namespace)
 	}
 	o.Want(wanted)
+	o.Select(kube.ReleaseKey(selected))
 }
 
 // History reads the revisions of a release, and finds the records of their runs on this machine.
