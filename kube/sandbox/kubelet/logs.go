@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"lockstep/kube/sandbox/container"
@@ -178,7 +179,12 @@ func (k *Kubelet) serve(ctx context.Context, o Options) (int, error) {
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "the sandbox simulates logs and exec only: no attach or port-forward", http.StatusNotImplemented)
 	})
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, TLSConfig: &tls.Config{
+	// A client can be faster than a sandbox that still reads the pods of its data folder.
+	synced := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cache.WaitForCacheSync(r.Context().Done(), k.pods.HasSynced)
+		mux.ServeHTTP(w, r)
+	})
+	srv := &http.Server{Handler: synced, ReadHeaderTimeout: 10 * time.Second, TLSConfig: &tls.Config{
 		Certificates: []tls.Certificate{o.Certificate}, MinVersion: tls.VersionTLS12,
 		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: o.Clients,
 	}}
