@@ -340,10 +340,11 @@ func (r *runner) newSession() (*session.Session, error) {
 	return r.op.newSession(r.engine.RequestContext(), &r.op.writes)
 }
 
-// newSession returns a session whose requests end with ctx.
+// newSession returns a session whose requests end with ctx. Once the operation has written, it asks the cluster again which
+// kinds there are: it may have made some.
 func (op *Operation) newSession(ctx context.Context, writes *connect.Writes) (*session.Session, error) {
 	s, err := session.New(ctx, op.client, op.prepared.Common, writes, op.ledger)
-	if err == nil && op.checked != nil {
+	if err == nil && op.checked != nil && !op.writes.Any() {
 		s.Client.TakeKinds(op.checked)
 	}
 	return s, err
