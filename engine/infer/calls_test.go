@@ -275,6 +275,10 @@ func TestOperators(t *testing.T) {
 		"its configuration":        {strings.Replace(permissions("ClusterRoleBinding", "[{apiGroups: [q.x], resources: ['*'], verbs: ['*']}]"), "serviceAccountName", "containers: [{env: [{name: TOPIC, value: t}]}], serviceAccountName", 1) + topic, with("ClusterRoleBinding", "Deployment/op > Topic/t hard")},
 		"definitions": {permissions("ClusterRoleBinding", "[{apiGroups: [q.x], resources: [topics], verbs: [get]}]") + object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "topics.q.x", "spec: {group: q.x, names: {kind: Topic, plural: topics}}"),
 			with("ClusterRoleBinding", "Deployment/op > CustomResourceDefinition/topics.q.x soft")},
+		"an aggregating role": {permissions("ClusterRoleBinding", "[]\naggregationRule: {clusterRoleSelectors: [{matchLabels: {for: op}}]}") + topic +
+			object("rbac.authorization.k8s.io/v1", "ClusterRole", "part, labels: {for: op}", "rules: [{apiGroups: [q.x], resources: ['*'], verbs: ['*']}]"), with("ClusterRoleBinding", "Topic/t > Deployment/op serving")},
+		"roles that it does not select": {permissions("ClusterRoleBinding", "[]\naggregationRule: {clusterRoleSelectors: [{matchLabels: {for: op}}]}") + topic +
+			object("rbac.authorization.k8s.io/v1", "ClusterRole", "part, labels: {for: others}", "rules: [{apiGroups: [q.x], resources: ['*'], verbs: ['*']}]"), with("ClusterRoleBinding")},
 	}.run(t)
 }
 

@@ -173,8 +173,9 @@ func (r *reader) namespaceLabels(name string) map[string]any {
 // permission is a rule of a role that is bound to a workload's ServiceAccount.
 type permission struct {
 	binding, role            *node
-	namespace                string // where the rule applies, empty for all namespaces
-	path                     string // of the rule
+	bound                    plan.Object // the role of the binding: role itself, or the one that aggregates it
+	namespace                string      // where the rule applies, empty for all namespaces
+	path                     string      // of the rule
 	groups, resources, verbs []string
 }
 
@@ -188,16 +189,34 @@ func (r *reader) readPermissions() {
 		account, _ := podAccount(n)
 		for _, b := range r.bindings[account] {
 			for _, ref := range b.refs {
-				if role := r.byObject[ref.To]; ref.Use == refs.Role && role != nil {
+				if ref.Use != refs.Role {
+					continue
+				}
+				for _, role := range r.rolesOf(ref.To) {
 					for _, rule := range role.root.At("rules").Each() {
 						n.permissions = append(n.permissions, permission{
-							b, role, b.name().Namespace, rule.Path, texts(rule.At("apiGroups")), texts(rule.At("resources")), texts(rule.At("verbs")),
+							b, role, ref.To, b.name().Namespace, rule.Path, texts(rule.At("apiGroups")), texts(rule.At("resources")), texts(rule.At("verbs")),
 						})
 					}
 				}
 			}
 		}
 	}
+}
+
+// rolesOf returns a role, or instead of one that aggregates others, these: the controller manager replaces its rules by theirs.
+func (r *reader) rolesOf(name plan.Object) []*node {
+	role := r.byObject[name]
+	if role == nil {
+		return nil
+	}
+	selectors := role.root.At("aggregationRule", "clusterRoleSelectors").Each()
+	if len(selectors) == 0 {
+		return []*node{role}
+	}
+	return slices.DeleteFunc(slices.Clone(r.nodes), func(n *node) bool {
+		return n.kind != name.GroupKind() || n == role || !slices.ContainsFunc(selectors, func(s refs.Field) bool { return matches(s, n.labels) })
+	})
 }
 
 // texts returns the strings of a list.
@@ -282,7 +301,7 @@ func (r *reader) addDefinitions(n *node, p permission, group string, crds []*nod
 // reason returns the reason for an edge that follows from a rule.
 func (p permission) reason(value, effect string) Reason {
 	return Reason{
-		In: p.role.name(), Path: p.path, Value: value, By: []plan.Object{p.binding.name(), p.role.name()},
+		In: p.role.name(), Path: p.path, Value: value, By: slices.Compact([]plan.Object{p.binding.name(), p.bound, p.role.name()}),
 		Text: fmt.Sprintf("%s %s %s", p.role.name(), p.path, effect),
 	}
 }
