@@ -134,11 +134,15 @@ func (o *ChartOptions) orderTree(c session.Common, tree *plan.Chart, rendered *r
 	return order, order.Tree(tree), order.Warnings(), order.Check()
 }
 
+// declaresOrder reports whether a group of a chart waits for another one.
+func (r *rendered) declaresOrder(tree *plan.Chart) bool {
+	built, err := plan.Build(tree, r.builder.Resources(r.list))
+	return err != nil || slices.ContainsFunc(built.Groups, func(g *plan.Group) bool { return len(g.After) > 0 })
+}
+
 // lostOrder warns that objects are applied without an order, although the chart declares one or the deployed revision had one.
 func (p planInput) lostOrder(c session.Common, tree *plan.Chart) []plan.Warning {
-	built, err := plan.Build(tree, p.builder.Resources(p.list))
-	declared := err != nil || slices.ContainsFunc(built.Groups, func(g *plan.Group) bool { return len(g.After) > 0 })
-	before := p.old.Revision.Tree
+	declared, before := p.declaresOrder(tree), p.old.Revision.Tree
 	switch {
 	case c.WaitStrategy() != helmclient.WaitOrdered && declared:
 		return []plan.Warning{{Rule: "R27", Chart: p.target.Root(), Message: fmt.Sprintf(

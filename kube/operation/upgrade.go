@@ -170,6 +170,7 @@ func (d *Deploy) plan(s *session.Session, state *releaseState) (*session.Prepare
 // addRendered adds a rendered chart to p: its release, its inferred order and its conflicts. It returns the tree to plan by.
 func (d *Deploy) addRendered(p *planInput, r *rendered, tree *plan.Chart) (_ *plan.Chart, err error) {
 	var warnings []plan.Warning
+	p.target.Undeclared = d.Order == OrderInferred && !r.declaresOrder(tree)
 	if p.inferredOrder, tree, warnings, err = d.orderTree(d.Common, tree, r); err != nil {
 		return nil, err
 	}

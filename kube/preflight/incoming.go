@@ -53,10 +53,11 @@ type plannedObjects struct {
 	// dependencies are the ids of the groups that a group waits for, directly or indirectly, by its id.
 	dependencies map[string]map[string]bool
 	gated        []position // groups that wait for objects outside the release
+	undeclared   bool       // see session.Target
 }
 
 func newPlannedObjects(p *session.Prepared, incoming Incoming) (*plannedObjects, error) {
-	planned := &plannedObjects{byObject: providedObjects(p.Common.Provided), dependencies: map[string]map[string]bool{}}
+	planned := &plannedObjects{byObject: providedObjects(p.Common.Provided), dependencies: map[string]map[string]bool{}, undeclared: p.Target.Undeclared}
 	positions := planned.addPhases(p.Phases)
 	add := func(o *incomingObject) {
 		pos, ok := positions[o.Object]

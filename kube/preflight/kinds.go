@@ -129,7 +129,7 @@ func (planned *plannedObjects) availabilityOf(o plan.Object, provided *session.P
 // possibleDefiner says whose operators may define the kind of an object, or change its CRD, before the object is applied:
 // "an earlier group", "an earlier release", or either. It returns "" if there are none.
 func (planned *plannedObjects) possibleDefiner(o plan.Object, provided *session.Provided) string {
-	inChart := planned.definerBefore(planned.byObject[o])
+	inChart := !planned.undeclared && planned.definerBefore(planned.byObject[o])
 	inRelease := provided != nil && provided.OperatorsMayAddKinds
 	switch {
 	case inChart && inRelease:
@@ -151,7 +151,7 @@ func (planned *plannedObjects) operatorBefore(o *incomingObject) bool {
 }
 
 // definerBefore is like operatorBefore for kinds. Hooks do not count: Helm looks the kinds of all objects up before it
-// executes hooks, so no chart relies on a hook to define one.
+// executes hooks, so no chart relies on a hook to define one. Nor does a chart that declares no order (undeclared).
 func (planned *plannedObjects) definerBefore(o *incomingObject) bool {
 	return slices.ContainsFunc(planned.objects, func(other *incomingObject) bool {
 		return !other.hook && mayAddKinds(other.Object) && planned.before(other.position, o.position)

@@ -123,6 +123,8 @@ type Target struct {
 	Tree   *plan.Chart
 	Record *release.Record
 	CRDs   CRDs
+	// Undeclared means that the order is inferred, and that the chart declares no other.
+	Undeclared bool
 	// NewNamespace is set if the namespace must be created.
 	NewNamespace bool
 	// Method is how existing objects are updated.

@@ -13,7 +13,7 @@ import (
 // TestUndefinedKind: an object of an unknown kind is refused before the first write if
 // nothing before its group can define the kind. It is accepted if something can: a CRD of the
 // chart that is not after it, a workload in a hook or an earlier group, or an object for which
-// an operator may define kinds (R29).
+// an operator may define kinds (R29). An inferred order does not count.
 func TestUndefinedKind(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -27,6 +27,7 @@ func TestUndefinedKind(t *testing.T) {
 		files   rig.Files
 		docs    []string
 		refused bool
+		order   string
 	}{
 		"one group":                {docs: []string{gear(nil), rig.ConfigMap("a", nil)}, refused: true},
 		"workload beside it":       {docs: []string{gear(nil), rig.Deployment("operator", nil, "0s")}, refused: true},
@@ -46,6 +47,8 @@ func TestUndefinedKind(t *testing.T) {
 		"CR in a hook":             {files: rig.Files{"crds/other.yaml": others.CRD(nil)}, docs: []string{gear(nil), rig.Object(others.API+"/v1/Other/o", hook("pre-install"), "spec: {install: gears}")}, refused: true},
 		"workload in a group":      {docs: []string{gear(rig.Group("b", "a")), rig.Deployment("operator", rig.Group("a"), "0s")}},
 		"workload two groups away": {docs: []string{gear(rig.Group("c", "b")), rig.ConfigMap("b", rig.Group("b", "a")), rig.Deployment("operator", rig.Group("a"), "0s")}},
+		"workload that it calls": {refused: true, order: kube.OrderInferred, docs: []string{rig.Object("v1/Service/operator", nil, "spec: {selector: {app: operator}, ports: [{port: 80}]}"),
+			rig.Object(gears.API+"/v1/Gear/g", nil, "spec: {containers: [{env: [{name: URL, value: 'http://operator'}]}]}"), rig.Deployment("operator", nil, "0s")}},
 		"for an operator": {files: rig.Files{"crds/other.yaml": others.CRD(nil)},
 			docs: []string{gear(rig.Group("b", "a")), rig.Object(others.API+"/v1/Other/o", rig.Group("a"), "spec: {install: gears}")}},
 	}
@@ -56,7 +59,9 @@ func TestUndefinedKind(t *testing.T) {
 			}
 			t.Run(name+"-"+wait, func(t *testing.T) {
 				fs := rig.Files(rig.WithFile(tt.files, "templates/all.yaml", strings.Join(tt.docs, "\n---\n")))
-				op, err := r.Install("plain", rig.UseChart(rig.MakeChart(t, fs), func(i *kube.Deploy) { i.Wait, i.Namespace, i.CreateNamespace = wait, r.Namespace+"-new", true }))
+				op, err := r.Install("plain", rig.UseChart(rig.MakeChart(t, fs), func(i *kube.Deploy) {
+					i.Wait, i.Order, i.Namespace, i.CreateNamespace = wait, tt.order, r.Namespace+"-new", true
+				}))
 				if tt.refused {
 					if err == nil || !strings.Contains(err.Error(), "edge: Gear/g: the cluster has no kind Gear ("+gears.API+"/v1), and no earlier group of the chart can define it") {
 						t.Errorf("error %v", err)
