@@ -175,8 +175,9 @@ func (p *pass) waitForObstacle() {
 		p.setPending(len(p.pod.Spec.InitContainers) == 0, creating)
 		p.repeatEvent(repeatPeriod, event{warning: true, reason: "FailedMount", message: p.obstacle})
 	} else {
-		p.setPending(true, func(c corev1.Container) corev1.ContainerStateWaiting {
-			if c.Name != p.blockedContainer {
+		isBlocked := func(c corev1.Container) bool { return c.Name == p.blockedContainer }
+		p.setPending(!slices.ContainsFunc(p.pod.Spec.InitContainers, isBlocked), func(c corev1.Container) corev1.ContainerStateWaiting {
+			if !isBlocked(c) {
 				return creating(c)
 			}
 			return corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: p.obstacle}

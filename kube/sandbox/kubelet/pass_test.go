@@ -3,6 +3,7 @@ package kubelet
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -245,6 +246,29 @@ func TestInitContainersAndSidecars(t *testing.T) {
 	play(t, pod, 5*time.Second)
 	if side := pod.Status.InitContainerStatuses[1]; pod.Status.Phase != corev1.PodSucceeded || side.State.Terminated == nil {
 		t.Errorf("finished pod: %s, sidecar %+v", pod.Status.Phase, side.State)
+	}
+}
+
+// A container that cannot start says why; if it is an init container, the others wait for it.
+func TestBlockedContainer(t *testing.T) {
+	for blocked, want := range map[string]string{"init": "CreateContainerConfigError PodInitializing", "app": "Completed CreateContainerConfigError"} {
+		pod := testPod()
+		pod.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "init:1"}}
+		pod.Status = corev1.PodStatus{StartTime: &metav1.Time{Time: epoch}}
+		s, _ := parseScript(pod)
+		p := &pass{pod: pod, script: s, past: history{start: epoch, begin: epoch}, now: epoch.Add(time.Second), obstacle: "no Secret", blockedContainer: blocked}
+		p.run()
+		var got []string
+		for _, c := range slices.Concat(p.status.InitContainerStatuses, p.status.ContainerStatuses) {
+			if c.State.Waiting != nil {
+				got = append(got, c.State.Waiting.Reason)
+			} else {
+				got = append(got, c.State.Terminated.Reason)
+			}
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("%s: got %s, want %s", blocked, s, want)
+		}
 	}
 }
 
