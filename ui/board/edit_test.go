@@ -74,7 +74,7 @@ var wordChanges = inspect.Change{Group: "shop:words", Object: plan.Object{Kind: 
 func TestEdit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := edited(t, "word: new\n", inspect.Edited{Lines: []string{"revision 2: 1 to change"}, Changes: []inspect.Change{wordChanges}}, nil)
-		s.shows(t, "↵ apply", "e edit again", "w save values", "esc discard", "revision 2: 1 to change", "+ word: new")
+		s.shows(t, "↵ apply", "e edit again", "ctrl-s save values", "esc discard", "revision 2: 1 to change", "+ word: new")
 		if s.press("esc"); len(s.sent) > 0 {
 			t.Errorf("esc sent %v", s.sent)
 		}
@@ -283,13 +283,13 @@ func TestReviewLooksLikeDiff(t *testing.T) { // R46
 func TestEmptyEdit(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
 		s := edited(t, "word: old # same\n", inspect.Edited{Lines: []string{"no object changes: nothing to apply"}, Empty: true}, nil)
-		s.shows(t, "nothing to apply", "e edit again", "w save values", "esc discard", "no object changes", "R (retry)", "A (re-check)")
+		s.shows(t, "nothing to apply", "e edit again", "ctrl-s save values", "esc discard", "no object changes", "R (retry)", "A (re-check)")
 		s.showsNot(t, "↵ apply")
 		if s.press("enter"); len(s.sent) > 0 {
 			t.Errorf("enter sent %v", s.sent)
 		}
 		s.shows(t, "nothing to apply")
-		s.press("w")
+		s.press("ctrl+s")
 		s.shows(t, "values saved to values-shop.yaml")
 	})
 }
@@ -298,19 +298,19 @@ func TestEmptyEdit(t *testing.T) { // R46
 func TestSaveEditedValues(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
 		s := edited(t, "word: new\n", inspect.Edited{Lines: []string{"revision 2: 1 to change"}}, nil)
-		s.shows(t, "w save")
-		s.press("w")
+		s.shows(t, "ctrl-s save")
+		s.press("ctrl+s")
 		s.shows(t, "values saved to values-shop.yaml")
-		s.press("w")
+		s.press("ctrl+s")
 		s.shows(t, "cannot save the values: the disk is full")
 		s.press("esc")
 		s = edited(t, "word: [\n", inspect.Edited{}, errors.New("no YAML"))
-		s.press("w")
+		s.press("ctrl+s")
 		s.shows(t, "the edit is invalid")
 		s = edited(t, "word: old\n", inspect.Edited{}, nil)
 		s.press("E")
 		s.settle()
-		s.press("w")
+		s.press("ctrl+s")
 		s.shows(t, "only the chart changed")
 	})
 }

@@ -231,9 +231,9 @@ func testShell(t *testing.T) {
 	s.press("f")
 	for _, want := range [][]string{{"Deployment/shop-api", "", ""}, {"Deployment/shop-api", "shop-api-5f4bc54847-x2kq7", "main"}} {
 		c.asked = nil
-		s.press("x")
+		s.press("S")
 		if msgs := answers(s.last); len(msgs) != 1 || !slices.Equal(c.asked, want) {
-			t.Fatalf("x asked for %q and returned %v; want %q", c.asked, msgs, want)
+			t.Fatalf("S asked for %q and returned %v; want %q", c.asked, msgs, want)
 		} else if s.send(msgs[0]); s.last == nil {
 			t.Error("the screen did not run the shell")
 		}
@@ -242,11 +242,11 @@ func testShell(t *testing.T) {
 		s.press("]", "}")
 	}
 	c.err = inspect.Unavailable("none of its containers is running")
-	s.press("x")
+	s.press("S")
 	s.settle()
 	s.shows(t, "cannot open a shell in Deployment/shop-api: none of its containers is running")
 	s = newScreen(t, 160, 45, recorded(t, "sandbox-held", 0))
-	s.press("x")
+	s.press("S")
 	s.shows(t, "not connected to the cluster")
 }
 

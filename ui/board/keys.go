@@ -89,10 +89,10 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "live object", More: "the object in the cluster"},
 		{Keys: "v", Hint: keys.When("events", m.inTrouble), Disabled: noObject, Do: openTab(inspector.TabEvents), Part: partLook, About: "events", More: "of the object and its pods"},
 		{Keys: "l", Hint: keys.When("logs", m.inTrouble), Disabled: noObject, Do: openTab(inspector.TabLogs), Part: partLook, About: "logs", More: "of all its pods and containers"},
-		{Keys: "x", Hint: keys.When("shell", func() bool { return m.inTrouble() && m.insp.ShellMayHelp() }), Disabled: func() string { return cmp.Or(noObject(), m.insp.WhyNoShell()) }, Do: m.insp.Shell, Part: partLook,
+		{Keys: "S", Hint: keys.When("shell", func() bool { return m.inTrouble() && m.insp.ShellMayHelp() }), Disabled: func() string { return cmp.Or(noObject(), m.insp.WhyNoShell()) }, Do: m.insp.Shell, Part: partLook,
 			About: "open a shell…", More: "in a container; exit returns here"},
 		m.tabKey(0), m.tabKey(1), m.tabKey(2), m.tabKey(3), m.tabKey(4), m.tabKey(5), m.tabKey(6), m.tabKey(7),
-		{Keys: "s", Disabled: func() string { return cmp.Or(noObject(), noKubectl()) }, Do: m.showKubectl, Part: partLook,
+		{Keys: "D", Disabled: func() string { return cmp.Or(noObject(), noKubectl()) }, Do: m.showKubectl, Part: partLook,
 			About: "kubectl command", More: "shows and copies it for this object"},
 		{Keys: "C", Disabled: keys.Unless(m.HasGroup, "nothing to copy yet"), Do: m.insp.Copy, Part: partLook,
 			About: "copy", More: "the text of the tab or pane"},
@@ -184,7 +184,7 @@ func (m *model) inspectorKeys() []keys.Binding {
 		{Keys: "}", Hint: keys.When("next container", i.SeveralContainers), Only: inLogs, Do: keys.By(i.CycleContainer, 1), About: "show only the next container's logs"},
 		{Keys: "{", Only: inLogs, Do: keys.By(i.CycleContainer, -1), About: "show only the previous container's logs"},
 		{Keys: "0", Hint: keys.When("all logs", i.LogsFiltered), Only: inLogs, Do: keys.Run(i.AllLogs), About: "show the logs of all pods and containers"},
-		{Keys: "T", Hint: keys.When("timestamps", i.HasTimes), Only: inLogs, Do: keys.Run(func() { i.Times = !i.Times }), About: "show or hide timestamps"},
+		{Keys: "H", Hint: keys.When("timestamps", i.HasTimes), Only: inLogs, Do: keys.Run(func() { i.Times = !i.Times }), About: "show or hide timestamps"},
 		{Keys: "W", Hint: m.wrapHint, Only: i.Wraps, Do: keys.Run(func() { i.Cut = !i.Cut }), About: "truncate or wrap long lines"},
 	}
 }

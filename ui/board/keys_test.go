@@ -61,7 +61,7 @@ func states() []state {
 	refusedOnly := func(more map[string]string) map[string]string {
 		does := map[string]string{
 			"p": "pause", "space": "pause", "n": "step", "N": "step", "c": "resume", "b": "break", "t": "run-to", "B": opens, "R": "retry", "A": "accept",
-			"a": asks, "ctrl+c": asks, "q": asks, ":": opens, "s": opens, "/": opens, "?": opens,
+			"a": asks, "ctrl+c": asks, "q": asks, ":": opens, "D": opens, "/": opens, "?": opens,
 		}
 		for k, v := range more {
 			does[k] = v
@@ -74,7 +74,7 @@ func states() []state {
 		{"running, a waiting group", with("sandbox-install", 63, "end"), "p a b / f ↵ F g ?", refusedOnly(nil)},
 		{"paused", pausedRun, "p n N a b B / f ↵ g ?", refusedOnly(map[string]string{"p": "resume", "space": "resume"})},
 		{"paused, a group further on", with("sandbox-breakpoint", 0, "right"), "p n a t b B / f ↵ F g ?", refusedOnly(map[string]string{"p": "resume", "space": "resume"})},
-		{"list of breakpoints", with("sandbox-breakpoint", 0, "B"), "", map[string]string{"space": "disable", "x": "break", "delete": "break", "enter": closes, "esc": closes, "B": closes, "ctrl+c": asks}},
+		{"list of breakpoints", with("sandbox-breakpoint", 0, "B"), "", map[string]string{"space": "disable", "b": "break", "delete": "break", "enter": closes, "esc": closes, "B": closes, "ctrl+c": asks}},
 		{"held", with("sandbox-held", 0, ""), "A R G a | / f ↵ g ?", refusedOnly(map[string]string{"G": asks})},
 		{"held, values at hand", with("sandbox-held", 0, "", editable), "A R G e a | / f ↵ g ?", refusedOnly(map[string]string{"G": asks})},
 		{"aborting", abortingRun, "a / f ↵ g ?", refusedOnly(nil)},
@@ -82,8 +82,8 @@ func states() []state {
 		{"over", with("sandbox-install", 0, ""), "q / ↵ o g ?", over},
 		{"over, looked around", with("sandbox-install", 0, "up"), "q / ↵ o g ?", over},
 		{"read-only", with("sandbox-install", 63, "", readOnly), "q / f ↵ g ?", map[string]string{"q": quits, "ctrl+c": quits}},
-		{"replay", func(t testing.TB) *rig { return replayed(t, "sandbox-held", 63) }, "q space → . ← , x + / f ↵ g ?", map[string]string{"q": quits, "ctrl+c": quits}},
-		{"replay, inspector", func(t testing.TB) *rig { s := replayed(t, "sandbox-held", 63); s.press("enter"); return s }, "tab esc / q space → . ← , x + f F g ?", map[string]string{"q": quits, "ctrl+c": quits, "esc": closes, "enter": closes}},
+		{"replay", func(t testing.TB) *rig { return replayed(t, "sandbox-held", 63) }, "q space → . ← , ! + / f ↵ g ?", map[string]string{"q": quits, "ctrl+c": quits}},
+		{"replay, inspector", func(t testing.TB) *rig { s := replayed(t, "sandbox-held", 63); s.press("enter"); return s }, "tab esc / q space → . ← , ! + f F g ?", map[string]string{"q": quits, "ctrl+c": quits, "esc": closes, "enter": closes}},
 		{"warnings", with("running", 0, ""), "p a / f ↵ w g ?", refusedOnly(nil)},
 		{"attached", with("sandbox-install", 63, "", attached), "q p a / f ↵ g ?", refusedOnly(map[string]string{"q": quits})},
 		{"abort dialog", with("sandbox-install", 63, "a"), "", map[string]string{"K": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
@@ -98,7 +98,7 @@ func states() []state {
 		{"going to a group", with("sandbox-install", 63, "g x"), "", map[string]string{"esc": closes, "enter": closes, "down": closes, "tab": "break", "ctrl+c": asks}},
 		{"logs", with("sandbox-held", 0, "f l", answered), "A R G a | tab esc / W f F g ?", refusedOnly(map[string]string{"esc": closes, "enter": closes, "G": asks})},
 		{"list of commands", with("sandbox-install", 63, ":"), "", map[string]string{"esc": closes, "enter": closes, "ctrl+c": asks}},
-		{"kubectl line", with("sandbox-install", 63, "s"), "", map[string]string{"esc": closes, "?": closes, "enter": closes, "w": closes, "ctrl+c": asks}},
+		{"kubectl line", with("sandbox-install", 63, "D"), "", map[string]string{"esc": closes, "?": closes, "enter": closes, "w": closes, "ctrl+c": asks}},
 		{"inspector", with("sandbox-install", 63, "enter"), "tab esc / p a f F g ?", refusedOnly(map[string]string{"esc": closes, "enter": closes})},
 		{"inspector, held", with("sandbox-held", 0, "enter"), "A R G a | tab esc / f F g ?", refusedOnly(map[string]string{"G": asks, "esc": closes, "enter": closes})},
 	}

@@ -45,7 +45,7 @@ func (m *model) runKey(name string) tea.Cmd {
 }
 
 // homeKeys are keys of home that are about a release, and what they do.
-var homeKeys = map[string]string{"u": "upgrade", "h": "history", "r": "roll back", "x": "uninstall", "t": "test", "i": "install"}
+var homeKeys = map[string]string{"u": "upgrade", "h": "history", "r": "roll back", "x": "uninstall", "T": "test", "i": "install"}
 
 // wayHome says how to get to home.
 func (m *model) wayHome() string {

@@ -60,7 +60,7 @@ func TestReplayMatchesEvents(t *testing.T) {
 				case 1:
 					s.press([]string{"left", "right"}[rnd.IntN(2)])
 				case 2:
-					s.press([]string{",", ".", "x", "X", "<", ">"}[rnd.IntN(6)])
+					s.press([]string{",", ".", "!", "@", "<", ">"}[rnd.IntN(6)])
 				}
 				at := s.replay.At()
 				if want := reduced(events[:at]); !reflect.DeepEqual(&s.State, want) {
@@ -105,14 +105,14 @@ func testReplayKeys(t *testing.T) {
 	at(".", nth(1, replay.IsGroup))
 	at(".", nth(2, replay.IsGroup))
 	at(",", nth(1, replay.IsGroup))
-	at("x", nth(1, replay.IsFailure))
+	at("!", nth(1, replay.IsFailure))
 	s.shows(t, "─ db:schema", "failed")
 	if s.Sel.Group != "shop/db:schema" {
 		t.Errorf("at the failure, %v is selected", s.Sel)
 	}
-	at("x", nth(2, replay.IsFailure))
-	at("x", nth(1, replay.IsFailure)) // in a circle
-	at("X", nth(2, replay.IsFailure))
+	at("!", nth(2, replay.IsFailure))
+	at("!", nth(1, replay.IsFailure)) // in a circle
+	at("@", nth(2, replay.IsFailure))
 	at(">", len(events))
 	at("right", len(events))
 	at(".", len(events))
@@ -120,7 +120,7 @@ func testReplayKeys(t *testing.T) {
 	s.showsNot(t, "read-only")
 
 	s = replayed(t, "sandbox-install", 10)
-	if s.press("x"); s.replay.At() != 10 {
+	if s.press("!"); s.replay.At() != 10 {
 		t.Error("x found a failure in a run without one")
 	}
 	s.shows(t, "no failures in this run")

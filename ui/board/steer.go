@@ -138,8 +138,8 @@ func (m *model) quitHint() string {
 		return ""
 	case m.Throwaway:
 		return "quit, delete the cluster"
-	case m.Home != "":
-		return "back"
+	case m.Home != "": // esc leads back there
+		return ""
 	}
 	return "quit"
 }

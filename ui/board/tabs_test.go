@@ -145,7 +145,7 @@ func testLogs(t *testing.T) {
 			t.Errorf("a line has a timestamp: %s", l)
 		}
 	}
-	s.press("T", "home")
+	s.press("H", "home")
 	s.shows(t, time.Date(2026, 1, 2, 3, 4, 5, 4e8, time.UTC).Local().Format("15:04:05.000")+" connecting")
 	whole := "been applied to this database"
 	s = openTabs(t, 100, 30, "l", "home")
@@ -252,7 +252,7 @@ func testKubectl(t *testing.T) {
 		"l ] }": "logs -f shop-api-5f4bc54847-x2kq7 -c main",
 	} {
 		s := openTabs(t, 100, 30, strings.Fields(keys)...)
-		s.press("s")
+		s.press("D")
 		if got := s.copied(); got != at+want {
 			t.Errorf("%q: %s, want %s", keys, got, at+want)
 		}
@@ -261,7 +261,7 @@ func testKubectl(t *testing.T) {
 		s.showsNot(t, "kubectl --context")
 	}
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0), func(o *Options) { o.Kubectl = []string{"--kubeconfig", "/tmp/it's here"} })
-	s.press("home", "s")
+	s.press("home", "D")
 	if got := s.copied(); !strings.HasPrefix(got, `kubectl --kubeconfig '/tmp/it'\''s here' `) {
 		t.Errorf("the command is not quoted: %s", got)
 	}

@@ -103,7 +103,7 @@ func TestEditOnAttachedScreen(t *testing.T) {
 	c.keys("e")
 	c.await(at, "word: right")
 	at = c.mark()
-	c.keys("w")
+	c.keys("\x13") // ctrl+s
 	c.await(at, "values saved to values-s.yaml")
 	at = c.mark()
 	c.keys("\r")

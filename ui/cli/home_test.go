@@ -110,7 +110,7 @@ func TestHomeAttachesToTheCluster(t *testing.T) {
 			t.Fatal("the Job has not ended")
 		}
 	}
-	home.press("p", "failed - in the cluster")
+	home.press("P", "failed - in the cluster")
 	home.press(enter, "aborted")
 	home.press(esc, "failed - in the cluster")
 	home.press(esc, "i install")

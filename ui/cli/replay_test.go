@@ -29,11 +29,11 @@ func TestReplayBackAndForth(t *testing.T) {
 	}
 	// The terminal receives only changes, for example the last digits of a number. So the tests
 	// wait for texts that no earlier frame contains.
-	press("x", "gave up after 5s")
+	press("!", "gave up after 5s")
 	press("<", "preparing")
 	press(" ", "ause") // "play" becomes "pause"; the p is not sent again
 	press(" ", "lay")
-	press("x", "failed")
+	press("!", "failed")
 	press("\r", "next tab")
 	press("\x1b", "inspect")
 	m := c.mark()

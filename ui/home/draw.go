@@ -377,4 +377,4 @@ func (m *model) drawRun(y int, r row, c *columns) {
 }
 
 // whenEmpty are the keys that home without releases suggests.
-var whenEmpty = map[string]string{"i": "install a chart", "U": "install the releases of the helmfile here", ":": "show another namespace", "A": "show all namespaces"}
+var whenEmpty = map[string]string{"i": "install a chart", "U": "install the releases of the helmfile here", ":": "show another namespace", "0": "show all namespaces"}

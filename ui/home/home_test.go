@@ -35,7 +35,7 @@ func TestCommands(t *testing.T) {
 		{"three", "U", "up --step"},
 		{"history", "x", ""},
 		{"thousand", "end enter", "watch worker --namespace shop"},
-		{"history", "p", "replay 20261120-120000-api"},
+		{"history", "P", "replay 20261120-120000-api"},
 		{"history", "down p", ""}, // no record of its run
 		{"history", "down enter", "watch api --namespace shop --revision 13"},
 		{"history", "r", ""}, // the latest revision
@@ -92,7 +92,7 @@ func TestForm(t *testing.T) {
 		t.Errorf("home ends with %q, want %q", r.args, want)
 	}
 	r = stateOf(t, "history").open(t, 100, 30, bare, withForm)
-	for _, key := range []string{"down", "down", "c", "r"} {
+	for _, key := range []string{"down", "down", "d", "r"} {
 		r.press(key)
 	}
 	if r.Flash.Text != "" {
@@ -294,7 +294,7 @@ func TestNamespace(t *testing.T) {
 	if r.state.scope() != "data" || len(r.table.rows) > 0 || !strings.Contains(r.text(), "ns data") {
 		t.Errorf("the namespace is %q:\n%s", r.state.scope(), r.text())
 	}
-	r.press("A")
+	r.press("0")
 	if r.state.scope() != "" || !strings.Contains(r.text(), "all namespaces") {
 		t.Errorf("A shows %q", r.state.scope())
 	}
@@ -310,7 +310,7 @@ func TestNamespace(t *testing.T) {
 	if r.state.scope() != "d" {
 		t.Errorf("d opens %q", r.state.scope())
 	}
-	for _, key := range []string{":", "d", "a", "enter", "A", "A"} {
+	for _, key := range []string{":", "d", "a", "enter", "0", "0"} {
 		r.press(key)
 	}
 	for _, key := range []string{":", "x", "esc"} {
@@ -355,5 +355,17 @@ func BenchmarkSnapshot(b *testing.B) {
 	for range b.N {
 		r.Update(snapshotMsg{Snapshot{Listed: true, Releases: r.snapshot.Releases}, r.number})
 		r.View()
+	}
+}
+
+// TestFooterOrder: at 100 columns the footer has the keys that change a release, and the one for the helmfile here.
+func TestFooterOrder(t *testing.T) {
+	r := stateOf(t, "three").open(t, 100, 30, bare, func(o *Options) { o.Helmfile = true })
+	lines := strings.Split(strings.TrimSpace(r.text()), "\n")
+	footer := lines[len(lines)-1]
+	for _, want := range []string{"u upgrade", "i install", "r roll back", "x uninstall", "U up", "h history", "? help"} {
+		if !strings.Contains(footer, want) {
+			t.Errorf("the footer has no %q: %s", want, footer)
+		}
 	}
 }

@@ -106,15 +106,15 @@ func (p *past) paneRows() int {
 func (p *past) Keys() []keys.Binding {
 	none := keys.Unless(func() bool { return len(p.rows) > 0 }, "nothing is selected")
 	return []keys.Binding{
-		{Keys: "esc p", Label: "esc", Hint: keys.Always("releases"), Do: keys.Run(p.back), Part: partPast, About: "back", More: "clears the filter first"},
+		{Keys: "esc P", Label: "esc", Hint: keys.Always("releases"), Do: keys.Run(p.back), Part: partPast, About: "back", More: "clears the filter first"},
 		{Keys: "enter", Hint: p.enterHint, Disabled: none, Do: func() tea.Cmd { return p.run(p.rows[p.selected].command()...) }, Part: partPast, About: "replay the run"},
 		{Keys: "/", Hint: keys.Always("filter"), Do: func() tea.Cmd { return p.filter.Open() }, Part: partPast, About: "filter…", More: "by release, operation, outcome, date or cause"},
 		{Keys: "up k", Do: keys.By(p.move, -1), Part: partPast, About: "newer"},
 		{Keys: "down j", Do: keys.By(p.move, 1), Part: partPast, About: "older"},
 		{Keys: "pgup ctrl+b", Label: "page up", Do: func() tea.Cmd { p.move(1 - p.room()); return nil }, Part: partPast, About: "page up"},
 		{Keys: "pgdown ctrl+f space", Label: "page down", Do: func() tea.Cmd { p.move(p.room() - 1); return nil }, Part: partPast, About: "page down"},
-		{Keys: "home g", Do: func() tea.Cmd { p.move(-len(p.rows)); return nil }, Part: partPast, About: "newest run"},
-		{Keys: "end G", Do: func() tea.Cmd { p.move(len(p.rows)); return nil }, Part: partPast, About: "oldest run"},
+		{Keys: "home", Do: func() tea.Cmd { p.move(-len(p.rows)); return nil }, Part: partPast, About: "newest run"},
+		{Keys: "end", Do: func() tea.Cmd { p.move(len(p.rows)); return nil }, Part: partPast, About: "oldest run"},
 		{Keys: "q ctrl+c", Label: "q", Also: "ctrl-c", Hint: keys.Always("quit"), Do: p.quit, Part: partPast, About: "quit"},
 		{Keys: "?", Hint: keys.Always("help"), Do: p.help.Open, Part: partPast, About: "help"},
 	}

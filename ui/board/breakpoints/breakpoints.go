@@ -55,7 +55,7 @@ func (b *List) Keys() []keys.Binding {
 		{Keys: "up k", Do: keys.By(b.move, -1), About: "up one line"},
 		{Keys: "down j", Do: keys.By(b.move, 1), About: "down one line"},
 		{Keys: "space", Do: command(event.Disable), About: "disable or enable the breakpoint"},
-		{Keys: "x delete", Label: "x", Do: command(event.Break), About: "remove the breakpoint"},
+		{Keys: "b delete", Label: "b", Do: command(event.Break), About: "remove the breakpoint"},
 		{Keys: "enter", Do: keys.Run(b.visit), About: "go to the group"},
 		{Keys: "esc B", Label: "esc", Do: keys.Run(b.close), About: "close the list"},
 		{Keys: "ctrl+c", Label: "ctrl-c", Do: b.Abort, About: "abort (asks first)"},

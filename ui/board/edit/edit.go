@@ -87,7 +87,7 @@ func (e *Edit) Keys() []keys.Binding {
 	return slices.Concat([]keys.Binding{
 		{Keys: "enter", Hint: e.applyHint, Disabled: e.whyNotApply, Do: e.apply, About: "apply the edited revision"},
 		{Keys: "e", Hint: e.againHint, Disabled: e.WhyNot, Do: e.editAgain, About: "edit again"},
-		{Keys: "w", Hint: keys.When("save values", func() bool { return e.whyNotSave() == "" }), Disabled: e.whyNotSave, Do: e.save, About: "save the values to a file"},
+		{Keys: "ctrl+s", Label: "ctrl-s", Hint: keys.When("save values", func() bool { return e.whyNotSave() == "" }), Disabled: e.whyNotSave, Do: e.save, About: "save the values to a file"},
 	}, e.ScrollKeys(), []keys.Binding{
 		{Keys: "esc", Hint: keys.Always("discard"), Do: e.leave, About: "discard (e restores the text)"},
 		{Keys: "ctrl+c", Label: "ctrl-c", Do: e.Abort, About: "abort (asks first)"},

@@ -22,7 +22,7 @@ const homeLong = `Show the live runs and the releases of a namespace: charts, re
 
 Enter attaches to the selected run, or opens the selected release group by group; esc leads back. h lists the revisions of a
 release and what each changed, compares any two, replays their runs, rolls back, and upgrades with the values of one. u, i, r, x
-and t open forms to upgrade, install, roll back, uninstall and test; a form shows the plan and the command before anything is
+and T open forms to upgrade, install, roll back, uninstall and test; a form shows the plan and the command before anything is
 written. U runs "lockstep up --step" for the helmfile here. "lockstep help keys" lists all keys.
 
 Home itself changes nothing: it runs ordinary commands of lockstep, which it shows first, and comes back when they end, until you quit. Esc in a

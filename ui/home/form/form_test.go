@@ -65,7 +65,7 @@ func (r *rig) run(cmd tea.Cmd) {
 // named are the keys that are not characters.
 var named = map[string]tea.KeyPressMsg{
 	"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "tab": {Code: tea.KeyTab}, "shift+tab": {Code: tea.KeyTab, Mod: tea.ModShift},
-	"up": {Code: tea.KeyUp}, "down": {Code: tea.KeyDown}, "pgdown": {Code: tea.KeyPgDown}, "ctrl+p": {Code: 'p', Mod: tea.ModCtrl},
+	"up": {Code: tea.KeyUp}, "down": {Code: tea.KeyDown}, "pgdown": {Code: tea.KeyPgDown}, "ctrl+p": {Code: 'p', Mod: tea.ModCtrl}, "ctrl+s": {Code: 's', Mod: tea.ModCtrl},
 	"space": {Code: tea.KeySpace, Text: " "}, "end": {Code: tea.KeyEnd},
 }
 
@@ -201,14 +201,14 @@ func TestUpgradeChart(t *testing.T) {
 // TestForceConflicts: if other managers own fields, f makes the plan again with --force-conflicts.
 func TestForceConflicts(t *testing.T) {
 	r := open(t, 100, 30, bare, Input{Operation: Upgrade, Name: "shop", Chart: "./shop", Namespace: "shop", Values: "v.yaml"})
-	r.press("f")
+	r.press("m")
 	r.shows("no other manager owns a field that this sets")
 	r = &rig{t: t, source: &samples{owned: true}}
 	r.host = newHost(t.Context(), bare, Options{Input: Input{Operation: Upgrade, Name: "shop", Chart: "./shop", Namespace: "shop"}, Source: r.source})
 	r.send(tea.WindowSizeMsg{Width: 100, Height: 30})
 	r.run(r.Init())
-	r.shows("lockstep would refuse this", "f take over fields")
-	r.press("f")
+	r.shows("lockstep would refuse this", "m take over fields")
+	r.press("m")
 	r.shows("ready to start", "$ lockstep upgrade shop ./shop -n shop --force-conflicts")
 	if r.press("enter"); !slices.Contains(r.args, "--force-conflicts") {
 		t.Errorf("the command is %q", r.args)
@@ -327,15 +327,15 @@ func TestHelpInPlan(t *testing.T) {
 	}
 }
 
-// TestSavedPlan: w saves the plan of the command, and says where; a refused plan cannot be saved.
+// TestSavedPlan: ctrl-s saves the plan of the command, and says where; a refused plan cannot be saved.
 func TestSavedPlan(t *testing.T) {
 	r := open(t, 100, 30, theme.Options{}, Input{Operation: Upgrade, Name: "shop", Namespace: "shop"})
-	r.press("enter enter w")
+	r.press("enter enter ctrl+s")
 	r.shows("plan saved in shop.plan; add --plan shop.plan to the command")
 	r.source.refuse = errors.New("templates render something else:\n  each time")
-	r.press("w")
+	r.press("ctrl+s")
 	r.shows("cannot save the plan: templates render something else: each time")
-	r.press("esc enter enter w")
+	r.press("esc enter enter ctrl+s")
 	if r.shows("lockstep would refuse this"); strings.Contains(r.text(), "plan saved") {
 		t.Errorf("a refused plan is saved:\n%s", r.text())
 	}
