@@ -26,20 +26,9 @@ type suggester struct {
 	mask *mask.Mask     // hides the operation's secret values; if nil, only credentials in flags are hidden
 }
 
-// rerun returns the user's command with args, and with all its flags except those in without.
+// rerun returns the user's command with args, with all its flags except those in without, and with longer timeouts if these may help.
 func (s suggester) rerun(state *event.State, args []string, without ...string) string {
-	words, longer := s.withConnection(state, s.cmd, append([]string{s.cmd.Name()}, args...)), s.longerTimeouts(state)
-	command.VisitSetFlags(s.cmd, func(name string, set []string) {
-		added := command.SelectsCluster(s.cmd, name) || name == "namespace" && !state.Operation.IsStack() // by withConnection
-		if !added && !slices.Contains(without, name) && !slices.Contains(longer, "--"+name) && !(name == "install" && isUninstalled(state)) {
-			words = append(words, set...)
-		}
-	}, s.mask)
-	if s.cmd.Name() == "upgrade" && isUninstalled(state) {
-		words = append(words, "--install")
-	}
-	words = append(words, longer...)
-	why := "after fixing it"
+	longer, why := s.longerTimeouts(state), "after fixing it"
 	switch {
 	case longer != nil:
 		why = "with more time, or after fixing it"
@@ -48,7 +37,37 @@ func (s suggester) rerun(state *event.State, args []string, without ...string) s
 	case state.Status == event.Aborted:
 		why = "to continue"
 	}
-	return withComment(words, why)
+	return withComment(s.again(state, args, longer, without...), why)
+}
+
+// again returns the words of the user's command with args, with all its flags except those in without, and with more flags.
+func (s suggester) again(state *event.State, args, more []string, without ...string) []string {
+	words := s.withConnection(state, s.cmd, append([]string{s.cmd.Name()}, args...))
+	command.VisitSetFlags(s.cmd, func(name string, set []string) {
+		added := command.SelectsCluster(s.cmd, name) || name == "namespace" && !state.Operation.IsStack() // by withConnection
+		if !added && !slices.Contains(without, name) && !slices.Contains(more, "--"+name) && !(name == "install" && isUninstalled(state)) {
+			words = append(words, set...)
+		}
+	}, s.mask)
+	if s.cmd.Name() == "upgrade" && isUninstalled(state) {
+		words = append(words, "--install")
+	}
+	return append(words, more...)
+}
+
+// lateHook returns the first Job of a hook after the groups that did not start because one of them was not ready in time. Its
+// pods may need that Job: Helm does not wait for them first. It returns "" if there is none.
+func lateHook(state *event.State) string {
+	timedOut := false
+	for g := range state.GroupStates() {
+		switch kind := state.PhaseKind(g.Phase); {
+		case kind == event.PhaseApply:
+			timedOut = timedOut || g.Status == event.Failed && g.Limit != ""
+		case kind == event.PhaseHooks && timedOut && g.Started.IsZero() && slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return o.Object.Kind == "Job" }):
+			return g.ID
+		}
+	}
+	return ""
 }
 
 // longerTimeouts returns flags that double the timeout that made a group fail (R25), nil if no group timed out or more time
@@ -170,6 +189,10 @@ func (s suggester) afterDeploy(state *event.State, ref string, saved []string, s
 		args, without = append(args, saved...), append(without, valueFlags()...)
 	}
 	next := []string{s.rerun(state, args, without...)}
+	if hook := lateHook(state); hook != "" {
+		words := s.again(state, args, []string{"--wait=hookOnly"}, append(without, "order", "wait")...)
+		next = append(next, withComment(words, "or if its pods need "+hook+": in Helm's order, without waiting"))
+	}
 	if state.Edited() && saved == nil && !isUninstalled(state) {
 		values := []string{"get", "values", name, "--revision", fmt.Sprint(state.Operation.Revision), "-o", "yaml"}
 		next = slices.Insert(next, 0, s.related(state, "the values of the edit, which the next command does not have", values...))

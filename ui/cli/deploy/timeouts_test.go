@@ -91,3 +91,38 @@ func TestRerunWithMoreTime(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestLateHookIsNamed: pods that are not ready in time may need a hook that runs after them.
+func TestLateHookIsNamed(t *testing.T) {
+	web, job := plan.Object{Group: "apps", Kind: "Deployment", Name: "web"}, plan.Object{Group: "batch", Kind: "Job", Name: "init"}
+	ended := func(limit event.Limit, kind string) *event.State {
+		hook := job
+		hook.Kind = kind
+		exit, s := 1, &event.State{}
+		for _, e := range []event.Event{
+			{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "s", Namespace: "n"}},
+			{Kind: event.KindPlan, Phases: []event.Phase{
+				{Name: "pre-install", Kind: event.PhaseHooks, Groups: []*plan.Group{{ID: "pre-install:Job/first", Objects: []plan.Object{{Kind: "Job", Name: "first"}}}}},
+				{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "c:g", Name: "g", Objects: []plan.Object{web}}}},
+				{Name: "post-install", Kind: event.PhaseHooks, Groups: []*plan.Group{{ID: "post-install:Job/init", Objects: []plan.Object{hook}}}}}},
+			{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: event.Running},
+			{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Object: &web, Status: event.Failed, Message: "Deployment/web: not ready", Limit: limit},
+			{Kind: event.KindGroup, Phase: "post-install", Group: "post-install:Job/init", Status: event.Skipped},
+			{Kind: event.KindOperation, Status: event.Failed, Release: "failed", Exit: &exit},
+		} {
+			e.Time = time.Unix(1, 0)
+			s.Apply(e)
+		}
+		return s
+	}
+	const want = "lockstep install s ./c -n n --set a=b --wait=hookOnly   # or if its pods need post-install:Job/init: in Helm's order, without waiting"
+	p := mustParse(t, "install", "s", "./c", "-n", "n", "--order=inferred", "--wait=ordered", "--set", "a=b")
+	if got := p.afterDeploy(ended(event.LimitObject, "Job"), "./c", nil, false); !slices.Contains(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, s := range []*event.State{ended("", "Job"), ended(event.LimitObject, "Secret")} {
+		if got := p.afterDeploy(s, "./c", nil, false); len(got) != 2 {
+			t.Errorf("%q", got)
+		}
+	}
+}
