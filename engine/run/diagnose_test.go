@@ -11,40 +11,69 @@ import (
 	"lockstep/engine/plan"
 )
 
+// stuckObject is a machine that waits for one object, on a clock of its own. The request that creates the object succeeds at once.
+type stuckObject struct {
+	machine  *machine
+	group    *group
+	diagnose func() Finding
+	now      time.Time
+	state    event.State
+	events   []event.Event
+}
+
+func newStuckObject(kind string) *stuckObject {
+	opts := Options{Diagnose: func(context.Context, plan.Object) Finding { return Finding{} }, Heartbeat: time.Hour}
+	s := &stuckObject{machine: newMachine(opts, epoch), now: epoch}
+	phase := event.Phase{Name: "apply", Groups: groupsOf("a: x")}
+	phase.Groups[0].Objects[0].Kind = kind
+	s.state.Apply(event.Event{Kind: event.KindPlan, Phases: []event.Phase{phase}})
+	s.handle(stageStarted{Stage{Phase: phase}, &StageRun{}})
+	s.group = s.machine.stage.groups[0]
+	return s
+}
+
+func (s *stuckObject) handle(msg message) {
+	for _, eff := range slices.Clone(s.machine.handle(s.now, msg)) {
+		switch eff := eff.(type) {
+		case sendRequest:
+			s.handle(answered{eff.request, Response{Change: event.Created, Version: 1}, nil})
+		case startDiagnosis:
+			s.handle(diagnosed{eff.diagnosis, s.diagnose()})
+		case publish:
+			s.state.Apply(eff.event)
+			s.events = append(s.events, eff.event)
+		}
+	}
+}
+
+func (s *stuckObject) observe(o Observation) {
+	o.Object = s.group.objects[0].Object
+	s.handle(observed{s.group, o})
+}
+
+func (s *stuckObject) wait(d time.Duration) {
+	for end := s.now.Add(d); s.now.Before(end); s.now = s.now.Add(100 * time.Millisecond) {
+		if w := s.machine.wake(); !w.IsZero() && !w.After(s.now) {
+			s.handle(ticked{})
+		}
+	}
+}
+
 // TestTroubleIsDiagnosed: a stuck object is diagnosed at the first sign of trouble, and repeated
 // signs cost at most 20 requests per minute.
 func TestTroubleIsDiagnosed(t *testing.T) {
 	const cost = 6
-	now := epoch
-	m := newMachine(Options{Diagnose: func(context.Context, plan.Object) Finding { return Finding{} }, Heartbeat: time.Hour}, now)
+	s := newStuckObject("Pod")
 	var diagnoses []time.Duration
-	var reported []string
-	var handle func(message)
-	handle = func(msg message) {
-		for _, eff := range append([]effect(nil), m.handle(now, msg)...) {
-			switch eff := eff.(type) {
-			case sendRequest:
-				handle(answered{eff.request, Response{Change: event.Created, Version: 1}, nil})
-			case startDiagnosis:
-				diagnoses = append(diagnoses, now.Sub(epoch))
-				handle(diagnosed{eff.diagnosis, Finding{Cause: "exited with code 3", Requests: cost}})
-			case publish:
-				if eff.event.Kind == event.KindWaiting {
-					reported = append(reported, eff.event.Message)
-				}
-			}
-		}
+	s.diagnose = func() Finding {
+		diagnoses = append(diagnoses, s.now.Sub(epoch))
+		return Finding{Cause: "exited with code 3", Requests: cost}
 	}
-	handle(stageStarted{Stage{Phase: event.Phase{Name: "apply", Groups: groupsOf("a: x")}}, &StageRun{}})
-	g := m.stage.groups[0]
-	handle(observed{g, Observation{Object: g.objects[0].Object, Status: event.InProgress, Message: "0 of 1 available", Version: 2}})
-	for end := epoch.Add(time.Minute); now.Before(end); now = now.Add(100 * time.Millisecond) {
-		if now.Sub(epoch) > 300*time.Millisecond {
-			handle(observed{g, Observation{Object: g.objects[0].Object, Trouble: true}})
-		}
-		if w := m.wake(); !w.IsZero() && !w.After(now) {
-			handle(ticked{})
-		}
+	s.observe(Observation{Status: event.InProgress, Message: "0 of 1 available", Version: 2})
+	s.wait(400 * time.Millisecond)
+	for s.now.Before(epoch.Add(time.Minute)) {
+		s.observe(Observation{Trouble: true})
+		s.wait(100 * time.Millisecond)
 	}
 	if len(diagnoses) < 2 || diagnoses[0] > 500*time.Millisecond {
 		t.Errorf("diagnosed at %v", diagnoses)
@@ -52,40 +81,25 @@ func TestTroubleIsDiagnosed(t *testing.T) {
 	if n := len(diagnoses)*cost + cost; n > 20 {
 		t.Errorf("%d requests in a minute: %v", n, diagnoses)
 	}
-	m.timeouts.nextHeartbeat = 0
-	handle(ticked{})
-	if len(reported) != 1 || !strings.Contains(reported[0], ": exited with code 3; 1m0s so far") {
-		t.Errorf("the heartbeat drops the cause: %q", reported)
+	s.machine.timeouts.nextHeartbeat = 0
+	s.handle(ticked{})
+	if last := s.events[len(s.events)-1]; last.Kind != event.KindWaiting || !strings.Contains(last.Message, ": exited with code 3; 1m0s so far") {
+		t.Errorf("the heartbeat drops the cause: %q", last.Message)
 	}
 }
 
 // TestObjectsWithoutPodsAreDiagnosedSoon: nothing else shows that they are stuck.
 func TestObjectsWithoutPodsAreDiagnosedSoon(t *testing.T) {
 	for kind, want := range map[string]time.Duration{"Deployment": 5 * time.Second, "PersistentVolumeClaim": time.Second, "Topic": time.Second} {
-		now := epoch
-		m := newMachine(Options{Diagnose: func(context.Context, plan.Object) Finding { return Finding{} }, Heartbeat: time.Hour}, now)
-		diagnosedAt := time.Duration(-1)
-		var handle func(message)
-		handle = func(msg message) {
-			for _, eff := range append([]effect(nil), m.handle(now, msg)...) {
-				switch eff := eff.(type) {
-				case sendRequest:
-					handle(answered{eff.request, Response{Change: event.Created, Version: 1}, nil})
-				case startDiagnosis:
-					diagnosedAt = now.Sub(epoch)
-				}
-			}
+		s := newStuckObject(kind)
+		var diagnoses []time.Duration
+		s.diagnose = func() Finding {
+			diagnoses = append(diagnoses, s.now.Sub(epoch))
+			return Finding{}
 		}
-		groups := groupsOf("a: x")
-		groups[0].Objects[0].Kind = kind
-		handle(stageStarted{Stage{Phase: event.Phase{Name: "apply", Groups: groups}}, &StageRun{}})
-		for end := epoch.Add(10 * time.Second); now.Before(end) && diagnosedAt < 0; now = now.Add(100 * time.Millisecond) {
-			if w := m.wake(); !w.IsZero() && !w.After(now) {
-				handle(ticked{})
-			}
-		}
-		if diagnosedAt != want {
-			t.Errorf("%s is diagnosed after %s, want %s", kind, diagnosedAt, want)
+		s.wait(10 * time.Second)
+		if len(diagnoses) == 0 || diagnoses[0] != want {
+			t.Errorf("%s is diagnosed after %s, want %s", kind, diagnoses, want)
 		}
 	}
 }
@@ -124,48 +138,26 @@ func TestCauseIsDropped(t *testing.T) {
 		{"it is not about pods", []Finding{{Cause: "no such class", Requests: 1}}, Pods{Ready: 1}, []string{"no such class"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			now := epoch
-			m := newMachine(Options{Diagnose: func(context.Context, plan.Object) Finding { return Finding{} }, Heartbeat: time.Hour}, now)
-			var reported []string
-			var state event.State
-			var handle func(message)
-			handle = func(msg message) {
-				for _, eff := range append([]effect(nil), m.handle(now, msg)...) {
-					switch eff := eff.(type) {
-					case sendRequest:
-						handle(answered{eff.request, Response{Change: event.Created, Version: 1}, nil})
-					case startDiagnosis:
-						found := tt.found[0]
-						tt.found = tt.found[min(1, len(tt.found)-1):]
-						handle(diagnosed{eff.diagnosis, found})
-					case publish:
-						state.Apply(eff.event)
-						if eff.event.Kind == event.KindDiagnosis {
-							reported = append(reported, eff.event.Cause)
-						}
-					}
-				}
+			s := newStuckObject("Pod")
+			s.diagnose = func() Finding {
+				found := tt.found[0]
+				tt.found = tt.found[min(1, len(tt.found)-1):]
+				return found
 			}
-			wait := func(d time.Duration) {
-				for end := now.Add(d); now.Before(end); now = now.Add(100 * time.Millisecond) {
-					if w := m.wake(); !w.IsZero() && !w.After(now) {
-						handle(ticked{})
-					}
-				}
-			}
-			phase := event.Phase{Name: "apply", Groups: groupsOf("a: x")}
-			state.Apply(event.Event{Kind: event.KindPlan, Phases: []event.Phase{phase}})
-			handle(stageStarted{Stage{Phase: phase}, &StageRun{}})
-			g := m.stage.groups[0]
-			see := func(p Pods) { handle(observed{g, Observation{Object: g.objects[0].Object, Pods: &p}}) }
-			handle(observed{g, Observation{Object: g.objects[0].Object, Status: event.InProgress, Message: "0 of 3 available", Version: 2}})
-			see(Pods{Unready: 1})
-			wait(6 * time.Second)
-			see(tt.pods)
-			if o := state.Find("apply", g.Group).Find(g.objects[0].Object); len(tt.want) > 1 && o.Cause != "" {
+			s.observe(Observation{Status: event.InProgress, Message: "0 of 3 available", Version: 2})
+			s.observe(Observation{Pods: &Pods{Unready: 1}})
+			s.wait(6 * time.Second)
+			s.observe(Observation{Pods: &tt.pods})
+			if o := s.state.Find("apply", s.group.Group).Find(s.group.objects[0].Object); len(tt.want) > 1 && o.Cause != "" {
 				t.Errorf("the state keeps %q", o.Cause)
 			}
-			wait(2 * time.Second)
+			s.wait(2 * time.Second)
+			var reported []string
+			for _, e := range s.events {
+				if e.Kind == event.KindDiagnosis {
+					reported = append(reported, e.Cause)
+				}
+			}
 			if !slices.Equal(reported, tt.want) {
 				t.Errorf("reported %q, want %q", reported, tt.want)
 			}
