@@ -158,7 +158,9 @@ release: binaries
 		-download "$(DOWNLOAD)" -pgp-key "$(PGP_KEY)" -plugin-repository "$(PLUGIN)" -artifact-hub "$(ARTIFACT_HUB)" $(foreach p,$(PLATFORMS),$(call binary,$(p)))
 	cd .release && $(STATIC) $(GO) run ./sign -dist $(DIST) -time $$($(COMMITTED)) -version "$(VERSION)" -commit $$(git rev-parse HEAD) -key "$(SIGN_KEY)"
 
+# Go records the commit only if .git is a folder.
 binaries:
+	@[ -d .git ] || { echo "a release needs a clone, because Go does not record the commit in a linked worktree; run: git clone . FOLDER && cd FOLDER"; exit 1; }
 	rm -rf $(DIST)
 	mkdir -p $(DIST)
 	set -e; for platform in $(PLATFORMS); do \

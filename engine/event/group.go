@@ -297,6 +297,15 @@ func (s *State) applyObject(e Event) {
 	}
 }
 
+func (o *ObjectState) applyDiagnosis(e Event) {
+	o.Diagnosis, o.Details = e.Lines, e.Details
+	o.setDegraded(e.Status == Degraded, e.Time)
+	if e.Cause == "" && e.Message == "" {
+		o.clearDiagnosis()
+	}
+	o.explain(e)
+}
+
 func (o *ObjectState) clearDiagnosis() {
 	o.Cause, o.Evidence, o.Diagnosis, o.Details, o.Tally, o.OnlyState = "", nil, nil, nil, Tally{}, false
 	o.setDegraded(false, time.Time{})

@@ -94,6 +94,11 @@ func (s *State) Apply(e Event) {
 		release.Apply(e)
 		return
 	}
+	s.apply(e)
+}
+
+// apply updates the state with an event that is not about a release of the stack.
+func (s *State) apply(e Event) {
 	switch e.Kind {
 	case KindOperation:
 		s.applyOperation(e)
@@ -112,12 +117,7 @@ func (s *State) Apply(e Event) {
 		s.applyObject(e)
 	case KindDiagnosis:
 		if o := s.object(e); o != nil {
-			o.Diagnosis, o.Details = e.Lines, e.Details
-			o.setDegraded(e.Status == Degraded, e.Time)
-			if e.Cause == "" && e.Message == "" {
-				o.clearDiagnosis()
-			}
-			o.explain(e)
+			o.applyDiagnosis(e)
 		}
 	case KindDrift:
 		if o := s.object(e); o != nil {

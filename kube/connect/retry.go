@@ -136,10 +136,7 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 		v := c.judge(resp, err)
 		renewed := ctx.Err() == nil && unauthorized(resp) && !c.refreshed && c.t.refresh(generation)
 		if renewed || ctx.Err() != nil { // ctx ends the call, whatever the response
-			v = verdict{}
-			if waited := time.Since(sent); waited >= silence && resp == nil && c.mayShowSilence() && errors.Is(ctx.Err(), context.DeadlineExceeded) && c.t.link.state().responded {
-				v = verdict{outcome: lost, reason: fmt.Sprintf("no response within %s", waited.Round(time.Second))}
-			}
+			v = c.judgeSilence(ctx, resp, time.Since(sent))
 		}
 		closed := pass.end(v.outcome, sent, v.reason)
 		if renewed { // try the new credentials at once
@@ -171,10 +168,14 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 	}
 }
 
-// mayShowSilence reports whether a request without a response can mean that the API server is unreachable. A subresource, such
-// as a log, may wait for a kubelet, and another API group for an aggregated API server.
-func (c *call) mayShowSilence() bool {
-	return c.target.Subresource == "" && (c.target.Group == "" || c.target.Group == "coordination.k8s.io")
+// judgeSilence says whether a try that was stopped after a while means that the API server is unreachable: if it got no response
+// until its deadline. A subresource, such as a log, may wait for a kubelet, and another API group for an aggregated API server.
+func (c *call) judgeSilence(ctx context.Context, resp *http.Response, waited time.Duration) verdict {
+	serverAlone := c.target.Subresource == "" && (c.target.Group == "" || c.target.Group == "coordination.k8s.io")
+	if waited < silence || resp != nil || !serverAlone || !errors.Is(ctx.Err(), context.DeadlineExceeded) || !c.t.link.state().responded {
+		return verdict{}
+	}
+	return verdict{outcome: lost, reason: fmt.Sprintf("no response within %s", waited.Round(time.Second))}
 }
 
 func unauthorized(resp *http.Response) bool {

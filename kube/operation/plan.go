@@ -171,32 +171,39 @@ func (op *Operation) ProveApprovals(ctx context.Context, release []plan.Approval
 	p := *op.prepared
 	p.Info.Approvals = &at
 	op.prepared = &p
-	given := map[string]bool{}
-	found := func(users map[string]string) {
-		give := func(phase, group string, a plan.Approval, to func(event.Command)) {
-			key := incluster.ApprovalKey(digest, a)
-			if user := users[key]; user != "" && !given[key] {
-				given[key] = true
-				to(event.Command{Name: event.Approve, Phase: phase, Group: group, By: user, Proven: &a, ID: event.InternalID})
-			}
-		}
-		for _, a := range release {
-			give("", a.Of, a, approve)
-		}
-		for g := range event.Groups(op.Phases()) {
-			for _, a := range g.Approve {
-				give(g.Phase.Name, g.ID, a, op.Command)
-			}
-		}
-	}
 	var warned sync.Once
 	failed := func(err error) {
 		warned.Do(func() {
 			op.warn(plan.Warning{Rule: "R42a", Message: fmt.Sprintf("somebody deleted Lease %s and it could not be created again, so nobody can approve this run: %v", at.Lease, err)})
 		})
 	}
-	watched.Go(func() { incluster.WatchApprovals(watching, kube, at.Lease, found, failed) })
+	watched.Go(func() {
+		incluster.WatchApprovals(watching, kube, at.Lease, op.passApprovals(digest, release, approve), failed)
+	})
 	return end, nil
+}
+
+// passApprovals returns a function that gets the users who have approved, by incluster.ApprovalKey, and passes each approval on once:
+// those for release by approve, those for groups to this operation.
+func (op *Operation) passApprovals(digest string, release []plan.Approval, approve func(event.Command)) func(users map[string]string) {
+	passed := map[string]bool{}
+	return func(users map[string]string) {
+		pass := func(phase, group string, a plan.Approval, to func(event.Command)) {
+			key := incluster.ApprovalKey(digest, a)
+			if user := users[key]; user != "" && !passed[key] {
+				passed[key] = true
+				to(event.Command{Name: event.Approve, Phase: phase, Group: group, By: user, Proven: &a, ID: event.InternalID})
+			}
+		}
+		for _, a := range release {
+			pass("", a.Of, a, approve)
+		}
+		for g := range event.Groups(op.Phases()) {
+			for _, a := range g.Approve {
+				pass(g.Phase.Name, g.ID, a, op.Command)
+			}
+		}
+	}
 }
 
 // warn publishes a warning. Before the run has started, it logs it.

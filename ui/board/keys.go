@@ -33,21 +33,24 @@ const (
 // boardKeys returns the board's table of keys in the order of the footer, which always shows the
 // last one.
 func (m *model) boardKeys() []keys.Binding {
-	openTab := func(t inspector.Tab) func() tea.Cmd { return func() tea.Cmd { return m.insp.OpenTab(t) } }
-	noGroup := keys.Unless(m.HasGroup, "select a group first")
-	noSubject := keys.Unless(m.HasGroup, "nothing to inspect yet")
-	noKubectl := keys.Unless(func() bool { return m.insp.TargetObject() != nil }, "nothing for kubectl to show")
-	noObject := func() string {
-		if n := m.Group(); m.openRelease != nil && (n == nil || n.Step == nil) {
-			return "press enter to open the release first"
+	table := slices.Concat(m.runKeys(), m.lookKeys(), m.moveKeys())
+	if m.stackBoard != nil {
+		for i, b := range m.stackBoard.boardKeys() { // same order
+			if own := table[i]; slices.Contains(stackKeys, b.Key()) {
+				table[i] = b
+				if m.Held() { // the stack cannot resume; this board offers the keys for the failure
+					table[i].Hint = own.Hint
+				}
+			}
 		}
-		return noSubject()
 	}
-	back := keys.When(strings.TrimPrefix(m.Home, "the "), func() bool { return m.Home != "" && (m.CanQuit() || m.Leave.ComeBack != "") })
-	if m.back != nil {
-		back = keys.Always("all releases")
-	}
-	table := []keys.Binding{
+	return table
+}
+
+// runKeys control the run.
+func (m *model) runKeys() []keys.Binding {
+	noGroup := keys.Unless(m.HasGroup, "select a group first")
+	return []keys.Binding{
 		{Keys: "q", Hint: m.quitHint, Do: m.quit, Part: partEnd, About: "quit", More: "asks first if that aborts the run"},
 		{Keys: "A", Hint: m.acceptHint, Do: m.accept, Steers: true, OnFailure: true, Part: partFix,
 			About: "re-check", More: "selected or all failed groups, no apply"},
@@ -80,7 +83,21 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "breakpoint", More: "sets or removes one on this group"},
 		{Keys: "B", Hint: keys.When("breakpoints", func() bool { return m.Steerable() && len(m.State.Breakpoints) > 0 }), Do: m.breaks.Open, Steers: true, Part: partStep,
 			About: "breakpoints…", More: "list, disable, remove"},
+	}
+}
 
+// lookKeys show more about what is selected, and about the run.
+func (m *model) lookKeys() []keys.Binding {
+	openTab := func(t inspector.Tab) func() tea.Cmd { return func() tea.Cmd { return m.insp.OpenTab(t) } }
+	noSubject := keys.Unless(m.HasGroup, "nothing to inspect yet")
+	noKubectl := keys.Unless(func() bool { return m.insp.TargetObject() != nil }, "nothing for kubectl to show")
+	noObject := func() string {
+		if n := m.Group(); m.openRelease != nil && (n == nil || n.Step == nil) {
+			return "press enter to open the release first"
+		}
+		return noSubject()
+	}
+	return []keys.Binding{
 		{Keys: "d", Hint: m.diffHint, Disabled: noSubject, Do: m.insp.OpenDiff, Near: true, Part: partLook,
 			About: "diff", More: "what changes, field by field"},
 		{Keys: "y", Hint: m.manifestHint, Disabled: noObject, Do: m.insp.OpenManifest, Near: true, Part: partLook,
@@ -109,6 +126,17 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "warnings…"},
 		{Keys: "o", Hint: keys.When("report", m.HasReport), Disabled: m.whyNoReport, Do: m.report.Open, Part: partLook,
 			About: "report…", More: "changes, timings, notes, next commands"},
+	}
+}
+
+// moveKeys move around on the board, and leave it.
+func (m *model) moveKeys() []keys.Binding {
+	noGroup := keys.Unless(m.HasGroup, "select a group first")
+	back := keys.When(strings.TrimPrefix(m.Home, "the "), func() bool { return m.Home != "" && (m.CanQuit() || m.Leave.ComeBack != "") })
+	if m.back != nil {
+		back = keys.Always("all releases")
+	}
+	return []keys.Binding{
 		{Keys: "up k", Do: keys.By(m.board.Move, -1), Part: partMove, About: "up one line"},
 		{Keys: "down j", Do: keys.By(m.board.Move, 1), Part: partMove, About: "down one line"},
 		{Keys: "left", Do: keys.By(m.board.MoveColumn, -1), Part: partMove, About: "column to the left"},
@@ -120,21 +148,9 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: "end", Do: keys.Run(m.board.MoveLast), Part: partMove, About: "last group"},
 		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(m.board.Page, -1), Part: partMove, About: "page up"},
 		{Keys: "pgdown ctrl+f", Label: "page down", Do: keys.By(m.board.Page, 1), Part: partMove, About: "page down"},
-
 		{Keys: "esc", Hint: back, Do: m.escape, Pinned: m.Home != "", Part: partMove, About: "back", More: "closes the inspector or filter, goes back"},
 		{Keys: "?", Hint: keys.Always("help"), Do: m.help.Open, Part: partFind, About: "help"},
 	}
-	if m.stackBoard != nil {
-		for i, b := range m.stackBoard.boardKeys() { // same order
-			if own := table[i]; slices.Contains(stackKeys, b.Key()) {
-				table[i] = b
-				if m.Held() { // the stack cannot resume; this board offers the keys for the failure
-					table[i].Hint = own.Hint
-				}
-			}
-		}
-	}
-	return table
 }
 
 // problemHint is the footer's word for f: during a run without a failure, f goes to the groups that the run waits for.

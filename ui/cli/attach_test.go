@@ -290,10 +290,7 @@ func TestAttachAfterHangup(t *testing.T) {
 	_ = c.tty.Close()
 	again := inTerminal(t, 30, 100, m.env, "attach", "s")
 	again.await(0, "attached")
-	again.keys("q")
-	if code := again.ends(); code != 0 {
-		t.Errorf("attach: exit code %d", code)
-	}
+	again.done()
 	again.await(0, "the run continues; attach again: lockstep attach s")
 	m.run(0, "ctl", "s", "continue")
 	if code := c.ends(); code != 0 {
@@ -311,14 +308,9 @@ func TestLeftRunning(t *testing.T) {
 	m := newMachine(t)
 	c := inShell(t, 30, 100, m.env, "install", "s", filepath.Join(data, "charts", "fanout"), "-n", "left", "--create-namespace", "--step", "--on-hangup=keep")
 	c.await(0, "paused")
-	mark := c.mark()
-	c.keys("q")
-	c.await(mark, "come back with: lockstep attach s -n left")
-	mark = c.mark()
-	c.keys("d")
-	c.await(mark, "the run continues in the background; attach again: lockstep attach s -n left")
-	c.keys("echo the shell is $((6*7)) back\n")
-	c.await(mark, "the shell is 42 back")
+	c.press("q", "come back with: lockstep attach s -n left")
+	c.press("d", "the run continues in the background; attach again: lockstep attach s -n left")
+	c.press("echo the shell is $((6*7)) back\n", "the shell is 42 back")
 	m.run(0, "ctl", "s", "status")
 	c.keys("exit\nexit\n") // the first one only warns about the job
 	c.ends()

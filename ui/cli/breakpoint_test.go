@@ -27,35 +27,20 @@ func TestDiffAtBreakpoint(t *testing.T) {
 	c.await(0, "1 field") // shown below the board without a key
 	c.await(0, "- image: example/app:1.0")
 	c.await(0, "+ image: example/app:2.0")
-	mark := c.mark()
-	c.keys("\r") // a pending object opens on its diff
-	c.await(mark, "live object")
+	c.press("\r", "live object") // a pending object opens on its diff
 	for _, o := range others {
 		o.keys("d")
 		o.await(0, "- image: example/app:1.0")
 		o.await(0, "+ image: example/app:2.0")
 	}
-	mark = c.mark()
-	c.keys("y")
-	c.await(mark, "as it will be applied")
-	mark = c.mark()
-	c.keys("Y")
-	c.await(mark, "creationTimestamp")
-	c.keys("/app:1\r")
-	c.await(mark, "example/app:1.0")
-	mark = c.mark()
-	c.keys("\x1b") // ends the search
-	c.await(mark, "close")
-	mark = c.mark()
-	c.keys("c")
-	c.await(mark, "press q to quit")
+	c.press("y", "as it will be applied")
+	c.press("Y", "creationTimestamp")
+	c.press("/app:1\r", "example/app:1.0")
+	c.press("\x1b", "close") // ends the search
+	c.press("c", "press q to quit")
 	for _, o := range append(others[:1], c) {
 		o.await(0, "press q to quit")
-		o.keys("q")
-		if code := o.ends(); code != 0 {
-			t.Errorf("screen: exit code %d", code)
-		}
-		o.restored()
+		o.done()
 	}
 }
 
@@ -91,11 +76,7 @@ func TestFixHeldFailure(t *testing.T) {
 	c.await(mark, "Deployment/before: deleted by somebody else", "Deployment/before: deleted from the cluster") // the run, or the watch after it
 	c.keys("\r")                                                                                                // must not quit
 	c.await(mark, "why")
-	c.keys("q")
-	if code := c.ends(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	c.restored()
+	c.done()
 	d, err := second.AppsV1().Deployments("mended").Get(t.Context(), "broken", metav1.GetOptions{})
 	if err != nil || d.Spec.Template.Spec.Containers[0].Image != "example/app:1.1" {
 		t.Errorf("the fix was overwritten: %v", err)

@@ -68,24 +68,6 @@ func (r *formRig) writes() int {
 	return len(log.Writes().Namespace(r.ns))
 }
 
-// press presses keys, and waits for a text that they lead to.
-func (c *terminal) press(keys, shown string) {
-	c.t.Helper()
-	m := c.mark()
-	c.keys(keys)
-	c.await(m, shown)
-}
-
-// done quits the screen of a run that is done.
-func (c *terminal) done() {
-	c.t.Helper()
-	c.keys("q")
-	if code := c.ends(); code != 0 {
-		c.t.Errorf("exit code %d", code)
-	}
-	c.restored()
-}
-
 const (
 	enter = "\r"
 	tab   = "\t"

@@ -21,27 +21,17 @@ func TestReplayBackAndForth(t *testing.T) {
 	c := inTerminal(t, 36, 160, nil, "replay", file, "--at", "3")
 	c.await(0, "REPLAY")
 	c.await(0, event(3))
-	press := func(key, shows string) {
-		t.Helper()
-		m := c.mark()
-		c.keys(key)
-		c.await(m, shows)
-	}
 	// The terminal receives only changes, for example the last digits of a number. So the tests
 	// wait for texts that no earlier frame contains.
-	press("!", "gave up after 5s")
-	press("<", "preparing")
-	press(" ", "ause") // "play" becomes "pause"; the p is not sent again
-	press(" ", "lay")
-	press("!", "failed")
-	press("\r", "next tab")
-	press("\x1b", "inspect")
+	c.press("!", "gave up after 5s")
+	c.press("<", "preparing")
+	c.press(" ", "ause") // "play" becomes "pause"; the p is not sent again
+	c.press(" ", "lay")
+	c.press("!", "failed")
+	c.press("\r", "next tab")
+	c.press("\x1b", "inspect")
 	m := c.mark()
-	c.keys("q")
-	if code := c.ends(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	c.restored()
+	c.done()
 	c.await(m, fmt.Sprintf("quit the replay at event %d of %d", failure, len(r.Events)))
 	c.await(m, fmt.Sprintf("--at %d", failure))
 	c.await(m, "Deployment/shop-api")

@@ -24,13 +24,7 @@ func TestRestartInSandbox(t *testing.T) {
 	c.keys("Z")
 	c.await(m, "starting a throwaway cluster")
 	c.await(m, "ConfigMap/after")
-	m = c.mark()
-	c.keys("c")
-	c.await(m, "press q to quit")
-	c.keys("q")
-	if code := c.ends(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	c.restored()
+	c.press("c", "press q to quit")
+	c.done()
 	c.await(m, "install anew done in")
 }

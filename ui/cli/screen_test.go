@@ -152,6 +152,14 @@ func (c *terminal) keys(s string) {
 	}
 }
 
+// press sends keys and waits until one of the texts is sent after them.
+func (c *terminal) press(keys string, texts ...string) {
+	c.t.Helper()
+	since := c.mark()
+	c.keys(keys)
+	c.await(since, texts...)
+}
+
 // ends waits until the program ends and returns its exit code.
 func (c *terminal) ends() int {
 	c.t.Helper()
@@ -165,6 +173,16 @@ func (c *terminal) ends() int {
 	}
 }
 
+// done quits the screen of a run that is done.
+func (c *terminal) done() {
+	c.t.Helper()
+	c.keys("q")
+	if code := c.ends(); code != 0 {
+		c.t.Errorf("exit code %d", code)
+	}
+	c.restored()
+}
+
 // TestScreenControlsRuns controls runs with keys in a terminal (R40 to R43).
 func TestScreenControlsRuns(t *testing.T) {
 	t.Parallel()
@@ -174,20 +192,11 @@ func TestScreenControlsRuns(t *testing.T) {
 	t.Run("step, break, continue, abort with rollback", func(t *testing.T) {
 		c := inTerminal(t, 36, 120, env, "install", "s", chart, "-n", "a", "--create-namespace", "--step", "--break-on", "fanout:right-2")
 		c.await(0, "paused")
-		m := c.mark()
-		c.keys("n") // the namespace
-		c.await(m, "left-1")
-		m = c.mark()
-		c.keys("n") // the first group
-		c.await(m, "in progress")
-		m = c.mark()
-		c.keys("c")
-		c.await(m, "breakpoint fanout:right-2", "breakpoint right-2")
-		m = c.mark()
-		c.keys("a")
-		c.await(m, "roll back")
-		c.keys("r")
-		c.await(m, "the release was uninstalled")
+		c.press("n", "left-1")      // the namespace
+		c.press("n", "in progress") // the first group
+		c.press("c", "breakpoint fanout:right-2", "breakpoint right-2")
+		c.press("a", "roll back")
+		c.press("r", "the release was uninstalled")
 		c.keys("q")
 		if code := c.ends(); code != 3 {
 			t.Errorf("exit code %d, want 3", code)
@@ -203,14 +212,9 @@ func TestScreenControlsRuns(t *testing.T) {
 	t.Run("a held failure that is left failed", func(t *testing.T) { // R44, R26
 		c := inTerminal(t, 36, 120, env, "install", "s", filepath.Join(data, "charts", "fail-image"), "-n", "g", "--create-namespace", "--readiness-timeout", "10s")
 		c.await(0, "stop here")
-		m := c.mark()
-		c.keys("c")
-		c.await(m, "cannot resume: the run is held on a failure")
-		m = c.mark()
-		c.keys("G")
-		c.await(m, "stop here?")
-		c.keys("G")
-		c.await(m, "the release is marked failed")
+		c.press("c", "cannot resume: the run is held on a failure")
+		c.press("G", "stop here?")
+		c.press("G", "the release is marked failed")
 		c.keys("q")
 		if code := c.ends(); code != 1 {
 			t.Errorf("exit code %d, want 1", code)
@@ -231,11 +235,7 @@ func TestScreenControlsRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.await(0, "press q to quit")
-		c.keys("q")
-		if code := c.ends(); code != 0 {
-			t.Errorf("exit code %d, want 0", code)
-		}
-		c.restored()
+		c.done()
 		c.await(0, "install s done in")
 	})
 
@@ -262,11 +262,7 @@ func TestScreenControlsRuns(t *testing.T) {
 		c := inTerminal(t, 30, 100, env, "watch", "s", "-n", "b", "--debug")
 		c.await(0, "read-only")
 		c.await(0, "left-1")
-		c.keys("q")
-		if code := c.ends(); code != 0 {
-			t.Errorf("exit code %d, want 0", code)
-		}
-		c.restored()
+		c.done()
 		c.await(0, "s: chart fanout-0.1.0, namespace b, revision 1, deployed")
 		c.await(0, "debug log:")
 		if _, screen, _ := strings.Cut(c.raw(), "\x1b[?1049h"); strings.Contains(screen, "level=DEBUG") {
@@ -277,32 +273,21 @@ func TestScreenControlsRuns(t *testing.T) {
 	t.Run("dag", func(t *testing.T) {
 		c := inTerminal(t, 30, 100, env, "dag", chart, "--tui")
 		c.await(0, "left-1")
-		c.keys("q")
-		if code := c.ends(); code != 0 {
-			t.Errorf("exit code %d, want 0", code)
-		}
-		c.restored()
+		c.done()
 	})
 
 	t.Run("keys before the screen", func(t *testing.T) {
 		c := inTerminal(t, 30, 100, env, "install", "early", filepath.Join(data, "charts", "plain"), "-n", "early", "--create-namespace")
 		c.keys("qk")
 		c.await(0, "press q to quit")
-		c.keys("q")
-		if code := c.ends(); code != 0 {
-			t.Errorf("exit code %d: what was typed before the screen was there has aborted the run", code)
-		}
+		c.done()
 	})
 
 	t.Run("replay", func(t *testing.T) {
 		run := filepath.Join(data, "runs", "sandbox-install.ndjson")
 		c := inTerminal(t, 30, 100, env, "replay", run, "--speed", "0")
 		c.await(0, "REPLAY")
-		c.keys("q")
-		if code := c.ends(); code != 0 {
-			t.Errorf("exit code %d, want 0", code)
-		}
-		c.restored()
+		c.done()
 		c.await(0, "critical path")
 
 		c = inTerminal(t, 30, 100, env, "replay", run, "--no-tui")

@@ -136,7 +136,7 @@ func TestTakenOverAgain(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			r.TakesOver = []string{"configmaps/shared"}
-			other := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("shared", nil, "v: theirs")})
+			other := rig.DirOf(t, rig.ConfigMap("shared", nil, "v: theirs"))
 			r.MustHelm("install", "other", other, "--server-side="+serverSide)
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, first), nil))
 			upgrade := func(docs ...string) (*kube.Operation, error) {

@@ -106,7 +106,7 @@ func TestNamespaceWithOtherReleases(t *testing.T) {
 			t.Fatalf("%s: the namespace is deleted (%v), ConfigMaps %v", when, err, r.ConfigMaps(r.Namespace))
 		}
 	}
-	other := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("other", nil)})
+	other := rig.DirOf(t, rig.ConfigMap("other", nil))
 	fails := rig.ChartOf(t, ownNamespace, rig.ConfigMap("a", rig.Group("a")), rig.UnpullableDeployment("fails", rig.Group("b", "a")))
 	op, err := r.Install("plain", rig.UseChart(fails, func(i *kube.Deploy) {
 		i.CreateNamespace, i.RollbackOnFailure, i.ReadinessTimeout, i.BreakOn = true, true, 2*time.Second, []string{"edge:b"}

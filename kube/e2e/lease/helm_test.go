@@ -26,7 +26,7 @@ import (
 // reports why (R51).
 func TestBesideHelm(t *testing.T) {
 	t.Parallel()
-	dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("slow", nil, "{{ .Values.delay }}") + "\n---\n" + rig.ConfigMap("helms", nil)})
+	dir := rig.DirOf(t, rig.Deployment("slow", nil, "{{ .Values.delay }}"), rig.ConfigMap("helms", nil))
 	t.Run("helm comes second", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
@@ -119,7 +119,7 @@ func TestHelmUninstallsMeanwhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			r.MustHelm("install", "t", rig.MakeDir(t, rig.Files{"templates/all.yaml": slow}))
+			r.MustHelm("install", "t", rig.DirOf(t, slow))
 			op, err := prepare(r)
 			out := runUntilApplied(r, op, err, "slow", func() {
 				go func() {
@@ -143,7 +143,7 @@ func TestHelmUninstallsMeanwhile(t *testing.T) {
 func TestHelmWritesFirst(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("helms", nil)})
+	dir := rig.DirOf(t, rig.ConfigMap("helms", nil))
 	r.MustHelm("install", "t", dir)
 	var locked atomic.Bool
 	var once sync.Once
@@ -220,7 +220,7 @@ func TestHelmTakesTheRelease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			r.MustHelm("install", "t", rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join(x.chart, "\n---\n")}))
+			r.MustHelm("install", "t", rig.DirOf(t, x.chart...))
 			op, err := x.prepare(r)
 			if err != nil {
 				t.Fatal(err)

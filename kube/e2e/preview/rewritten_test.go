@@ -78,7 +78,7 @@ func TestDriftOfNewObjects(t *testing.T) {
 		r := rig.NewNamed(t, "drift-of-new-objects-"+serverSide)
 		replaceMutated(r, false)
 		chart := rig.ConfigMap("mine", nil, "mutated: x") + "\n---\n" + rig.Object("v1/Service/web", nil, "spec: {clusterIP: '', ports: [{port: 80}]}")
-		r.MustHelm("install", "t", rig.MakeDir(t, rig.Files{"templates/all.yaml": chart}), "--server-side="+serverSide)
+		r.MustHelm("install", "t", rig.DirOf(t, chart), "--server-side="+serverSide)
 		if d := drift(r); r.ConfigMapData("mine")["mutated"] == "x" || len(d.Objects) > 0 || len(d.Warnings) > 0 {
 			t.Errorf("server-side %s: %q, %v", serverSide, driftLines(d), d.Warnings)
 		}
@@ -120,7 +120,7 @@ func TestDriftWrittenAsHelm(t *testing.T) {
 				t.Errorf("the repair left %s", v)
 			}
 
-			other := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("shared", nil, "v: '2'", "mutated: x")})
+			other := rig.DirOf(t, rig.ConfigMap("shared", nil, "v: '2'", "mutated: x"))
 			r.MustHelm("install", "other", other, "--take-ownership", "--force-conflicts")
 			taken := []string{`ConfigMap/shared data.v: "1" → "2" by helm`, `ConfigMap/shared metadata.annotations[meta.helm.sh/release-name]: "t" → "other" by helm`}
 			check("another release's", taken...)

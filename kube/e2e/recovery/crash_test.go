@@ -154,9 +154,9 @@ func TestKilledAfterAWrite(t *testing.T) {
 	hook := func(when string) string {
 		return rig.ConfigMap("hook", map[string]string{"helm.sh/hook": when, "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded"})
 	}
-	one := rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join([]string{hook("pre-install,pre-upgrade,pre-rollback"), rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("old", rig.Group("two", "one")), rig.ConfigMap("taken", nil)}, "\n---\n")})
-	two := rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join([]string{hook("pre-install,pre-upgrade,pre-rollback"), rig.ConfigMap("a", rig.Group("one"), "v: two"), rig.ConfigMap("new", rig.Group("two", "one"))}, "\n---\n")})
-	three := rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join([]string{rig.ConfigMap("third", rig.Group("two")), rig.ConfigMap("fourth", rig.Group("three", "two"))}, "\n---\n")})
+	one := rig.DirOf(t, hook("pre-install,pre-upgrade,pre-rollback"), rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("old", rig.Group("two", "one")), rig.ConfigMap("taken", nil))
+	two := rig.DirOf(t, hook("pre-install,pre-upgrade,pre-rollback"), rig.ConfigMap("a", rig.Group("one"), "v: two"), rig.ConfigMap("new", rig.Group("two", "one")))
+	three := rig.DirOf(t, rig.ConfigMap("third", rig.Group("two")), rig.ConfigMap("fourth", rig.Group("three", "two")))
 	atOne, atTwo := []string{"a", "old", "taken"}, []string{"a", "new", "taken"}
 	first, other := childOperation{Operation: "install", Chart: one}, childOperation{Operation: "upgrade", Chart: three}
 	tests := []struct {

@@ -134,7 +134,7 @@ func TestKilledPastNoReturn(t *testing.T) {
 	r.MustRun(r.Install("plain", rig.UseChart(schema(t, "36", false, false), nil)))
 	annotations := rig.Group("schema")
 	annotations[plan.AnnotationNoReturn] = noWayBack
-	dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("schema", annotations, `v: "37"`) + "\n---\n" + rig.Deployment("app", rig.Group("app", "schema"), "1h")})
+	dir := rig.DirOf(t, rig.ConfigMap("schema", annotations, `v: "37"`), rig.Deployment("app", rig.Group("app", "schema"), "1h"))
 	if !kill(r, childOperation{Operation: "upgrade", Chart: dir, Namespace: r.Namespace, Locks: rig.LockDir()}, 4) {
 		t.Fatal("it was not killed")
 	}

@@ -22,7 +22,7 @@ func TestRecover(t *testing.T) {
 	r := rig.New(t)
 	before := []string{rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("b", rig.Group("two", "one")), rig.ConfigMap("c", rig.Group("three", "two"))}
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, before...), nil))
-	after := rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join([]string{rig.ConfigMap("a", rig.Group("one"), "v: new"), rig.ConfigMap("b", rig.Group("two", "one"), "v: new"), rig.ConfigMap("d", rig.Group("three", "two"))}, "\n---\n")})
+	after := rig.DirOf(t, rig.ConfigMap("a", rig.Group("one"), "v: new"), rig.ConfigMap("b", rig.Group("two", "one"), "v: new"), rig.ConfigMap("d", rig.Group("three", "two")))
 	if !kill(r, childOperation{Operation: "upgrade", Chart: after, Namespace: r.Namespace, Locks: rig.LockDir()}, 3) { // after the writes of the Lease, the record and a
 		t.Fatal("the upgrade was not killed")
 	}

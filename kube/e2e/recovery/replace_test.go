@@ -22,7 +22,7 @@ func TestReplacementKilledAfterAWrite(t *testing.T) {
 			"  template:\n    metadata: {labels: {app: set}}\n    spec: {containers: [{name: main, image: example/app:1.0}]}")
 		web := strings.ReplaceAll(rig.Deployment("web", rig.Group("web", "set"), "0s"), "{app: web}", "{app: web, v: "+version+"}")
 		job := strings.ReplaceAll(rig.Job("job", rig.Group("job", "web"), "0s"), "app:1.0", "app:"+version)
-		return rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join([]string{set, web, job}, "\n---\n")})
+		return rig.DirOf(t, set, web, job)
 	}
 	one, two := chart("one"), chart("two")
 	const maxWrites = 14

@@ -103,6 +103,12 @@ func ChartOf(t *testing.T, docs ...string) *charts.Chart {
 	return MakeChart(t, Files{"templates/all.yaml": strings.Join(docs, "\n---\n")})
 }
 
+// DirOf writes a chart of the given documents to a temporary directory.
+func DirOf(t *testing.T, docs ...string) string {
+	t.Helper()
+	return MakeDir(t, Files{"templates/all.yaml": strings.Join(docs, "\n---\n")})
+}
+
 // Group returns the annotations of a group and its dependencies.
 func Group(name string, after ...string) map[string]string {
 	m := map[string]string{plan.AnnotationGroup: name}

@@ -224,6 +224,25 @@ func (r *Rig) Run(op *kube.Operation, on func(event.Event)) Outcome {
 	return out
 }
 
+// RunHeld runs an operation that a failure holds. At the first hold it calls fix, which may be nil, and retries; at the next one it
+// sends end. held counts the holds.
+func (r *Rig) RunHeld(op *kube.Operation, end event.CommandName, fix func()) (out Outcome, held int) {
+	out = r.Run(op, func(e event.Event) {
+		if e.Kind != event.KindRun || e.Status != event.Held {
+			return
+		}
+		if held++; held > 1 {
+			op.Command(event.Command{Name: end})
+			return
+		}
+		if fix != nil {
+			fix()
+		}
+		op.Command(event.Command{Name: event.Retry})
+	})
+	return out, held
+}
+
 // follow calls do with each event of a feed.
 func follow(feed *event.Feed, do func(event.Event)) {
 	for reader := feed.Reader(); ; {

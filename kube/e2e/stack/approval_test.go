@@ -16,7 +16,7 @@ import (
 func TestApprovalsOfReleases(t *testing.T) {
 	t.Parallel()
 	b := newLayoutRig(t)
-	group := release{Name: "c", Needs: []string{"b"}, Dir: rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("c", map[string]string{"lockstep/approve": "switches over"})})}
+	group := release{Name: "c", Needs: []string{"b"}, Dir: rig.DirOf(t, rig.ConfigMap("c", map[string]string{"lockstep/approve": "switches over"}))}
 	releases := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}, Approve: "a new database"}, group}
 	s, err := b.prepare(false, nil, releases...)
 	if err != nil {
@@ -64,11 +64,11 @@ func TestRollbackOfAStackAsksNobody(t *testing.T) {
 	b := newStackRig(t)
 	asks := func(v string) release {
 		doc := rig.ConfigMap("a", map[string]string{"lockstep/approve": "switches over"}, "v: "+v)
-		return release{Name: "a", Approve: "a new database", Dir: rig.MakeDir(t, rig.Files{"templates/all.yaml": doc})}
+		return release{Name: "a", Approve: "a new database", Dir: rig.DirOf(t, doc)}
 	}
 	failing := func(fails string) release {
 		doc := rig.Job("migrate-"+fails, nil, `10ms, sandbox/exit-code: "`+fails+`"`, "  backoffLimit: 0")
-		return release{Name: "b", Needs: []string{"a"}, Dir: rig.MakeDir(t, rig.Files{"templates/all.yaml": doc})}
+		return release{Name: "b", Needs: []string{"a"}, Dir: rig.DirOf(t, doc)}
 	}
 	up := func(releases ...release) (asked int, state *event.State) {
 		s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.RollbackOnFailure, o.Common.WaitForJobs = true, kube.AllJobs }, releases...)
@@ -95,7 +95,7 @@ func TestAStackAsksBeforeAReplacement(t *testing.T) {
 	b := newStackRig(t)
 	with := func(v string) []release {
 		doc := rig.ConfigMap("fixed", nil, "v: "+v) + "\nimmutable: true\n"
-		return []release{{Name: "a", Dir: rig.MakeDir(t, rig.Files{"templates/all.yaml": doc})}}
+		return []release{{Name: "a", Dir: rig.DirOf(t, doc)}}
 	}
 	b.mustUp(with("one")...)
 	asked := 0

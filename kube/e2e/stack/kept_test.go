@@ -24,7 +24,7 @@ func TestPauseOfAllReleasesOrNone(t *testing.T) {
 		t.Run(fmt.Sprint(refused), func(t *testing.T) {
 			t.Parallel()
 			b := newStackRig(t)
-			slow := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+			slow := rig.DirOf(t, rig.Deployment("{{ .Release.Name }}", nil, "1h"))
 			var writes []int // the pauses that each keeps
 			var allowed atomic.Bool
 			store := &memory{refuses: func(text string) error {

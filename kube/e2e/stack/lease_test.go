@@ -16,7 +16,7 @@ import (
 func TestLeaseOfACompletedRun(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
-	only := release{Name: "a", Dir: rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("a", nil)})}
+	only := release{Name: "a", Dir: rig.DirOf(t, rig.ConfigMap("a", nil))}
 	b.mustUp(only)
 	now := metav1.NewMicroTime(time.Now())
 	leases := b.Cluster.CoordinationV1().Leases(b.Namespace)

@@ -20,10 +20,10 @@ func TestLookups(t *testing.T) {
 	}
 	config := func(name, v string) string { return rig.ConfigMap(name, nil, "v: '"+v+"'") }
 	hook := rig.ConfigMap("hooked", map[string]string{"helm.sh/hook": "post-install,post-upgrade"}, "v: '{{ .Values.v }}'")
-	a := rig.MakeDir(t, rig.Files{"templates/all.yaml": config("source", "{{ .Values.v }}") + "\n---\n" + hook})
-	reads := rig.MakeDir(t, rig.Files{"templates/all.yaml": config("reads", lookup("source")+"-"+lookup("hooked"))})
-	reads2 := rig.MakeDir(t, rig.Files{"templates/all.yaml": config("reads2", lookup("reads"))})
-	own := rig.MakeDir(t, rig.Files{"templates/all.yaml": config("own", lookup("own"))})
+	a := rig.DirOf(t, config("source", "{{ .Values.v }}"), hook)
+	reads := rig.DirOf(t, config("reads", lookup("source")+"-"+lookup("hooked")))
+	reads2 := rig.DirOf(t, config("reads2", lookup("reads")))
+	own := rig.DirOf(t, config("own", lookup("own")))
 	stack := func(v string) []release {
 		return []release{
 			{Name: "a", Dir: a, Values: map[string]any{"v": v}},

@@ -32,7 +32,7 @@ func TestNextPodCannotPlan(t *testing.T) {
 			t.Parallel()
 			b := newStackRig(t)
 			chart := func(objects ...string) string {
-				return rig.MakeDir(t, rig.Files{"templates/all.yaml": strings.Join(objects, "\n---\n")})
+				return rig.DirOf(t, objects...)
 			}
 			own := rig.ConfigMap("{{ .Release.Name }}", rig.Group("one"))
 			good := chart(own)
@@ -71,9 +71,9 @@ func TestNextPodCannotPlan(t *testing.T) {
 func TestNextPodPassesWhatIsDeployed(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
-	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
-	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "1h")})
-	random := rig.MakeDir(t, rig.Files{"templates/all.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {password: {{ randAlphaNum 20 }}}\n"})
+	good := rig.DirOf(t, rig.ConfigMap("{{ .Release.Name }}", nil))
+	bad := rig.DirOf(t, rig.Deployment("{{ .Release.Name }}", nil, "1h"))
+	random := rig.DirOf(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {password: {{ randAlphaNum 20 }}}\n")
 	pod := b.pods(&memory{forgets: true})
 	for _, second := range []string{bad, good} {
 		s, err := pod(false, false, release{Name: "a", Dir: random}, release{Name: "b", Dir: second, Needs: []string{"a"}})
@@ -89,8 +89,8 @@ func TestNextPodPassesWhatIsDeployed(t *testing.T) {
 func TestTakenBeforeItStarts(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
-	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
-	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	good := rig.DirOf(t, rig.ConfigMap("{{ .Release.Name }}", nil))
+	bad := rig.DirOf(t, rig.Deployment("{{ .Release.Name }}", nil, "1h"))
 	stack := func(first, v string) []release {
 		return []release{{Name: "a", Dir: first}, {Name: "b", Dir: good, Needs: []string{"a"}, Values: map[string]any{"v": v}}}
 	}
@@ -111,8 +111,8 @@ func TestTakenBeforeItStarts(t *testing.T) {
 func TestNextPodCannotLoad(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
-	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
-	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	good := rig.DirOf(t, rig.ConfigMap("{{ .Release.Name }}", nil))
+	bad := rig.DirOf(t, rig.Deployment("{{ .Release.Name }}", nil, "1h"))
 	gone := filepath.Join(t.TempDir(), "gone")
 	stack := func(second, v string) []release {
 		return []release{{Name: "a", Dir: good, Values: map[string]any{"v": v}}, {Name: "b", Dir: second, Needs: []string{"a"}}}
@@ -191,8 +191,8 @@ func TestNextPodLeavesWhatHelmBegins(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
 	b.Meddles = "begins an upgrade of b"
-	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
-	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	good := rig.DirOf(t, rig.ConfigMap("{{ .Release.Name }}", nil))
+	bad := rig.DirOf(t, rig.Deployment("{{ .Release.Name }}", nil, "1h"))
 	stack := func(second, v string) []release {
 		return []release{{Name: "a", Dir: good, Values: map[string]any{"v": v}}, {Name: "b", Dir: second, Needs: []string{"a"}}}
 	}
@@ -225,8 +225,8 @@ func TestNextPodLeavesWhatHelmBegins(t *testing.T) {
 func TestInstalledByAWrongClock(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
-	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
-	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	good := rig.DirOf(t, rig.ConfigMap("{{ .Release.Name }}", nil))
+	bad := rig.DirOf(t, rig.Deployment("{{ .Release.Name }}", nil, "1h"))
 	stack := func(first, v string) []release {
 		return []release{{Name: "a", Dir: first}, {Name: "b", Dir: good, Needs: []string{"a"}, Values: map[string]any{"v": v}}}
 	}

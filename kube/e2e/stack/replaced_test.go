@@ -110,8 +110,8 @@ func TestKilledAfterTheFailure(t *testing.T) {
 		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()
 			b := newStackRig(t)
-			good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
-			fails := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Job("{{ .Release.Name }}", map[string]string{"helm.sh/hook": "post-upgrade"}, `10ms, sandbox/exit-code: "3"`, "  backoffLimit: 0")})
+			good := rig.DirOf(t, rig.ConfigMap("{{ .Release.Name }}", nil))
+			fails := rig.DirOf(t, rig.Job("{{ .Release.Name }}", map[string]string{"helm.sh/hook": "post-upgrade"}, `10ms, sandbox/exit-code: "3"`, "  backoffLimit: 0"))
 			stack := func(v, second string) []release {
 				return []release{{Name: "a", Dir: good, Values: map[string]any{"v": v}}, {Name: "b", Dir: second, Needs: []string{"a"}, Values: map[string]any{"v": v}}}
 			}
@@ -158,8 +158,8 @@ func (b stackRig) pods(store *memory) func(down, rollback bool, releases ...rele
 // run; what it counts is what the run has done.
 func TestNextPodSaysWhatTheRunDid(t *testing.T) {
 	t.Parallel()
-	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil, "v: {{ .Values.v | quote }}")})
-	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil) + "\n---\n" + rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	good := rig.DirOf(t, rig.ConfigMap("{{ .Release.Name }}", nil, "v: {{ .Values.v | quote }}"))
+	bad := rig.DirOf(t, rig.ConfigMap("{{ .Release.Name }}", nil), rig.Deployment("{{ .Release.Name }}", nil, "1h"))
 	stack := func(v, second string) []release {
 		values := map[string]any{"v": v}
 		return []release{{Name: "a", Dir: good, Values: values}, {Name: "b", Dir: second, Needs: []string{"a"}, Values: values}}
@@ -190,8 +190,8 @@ func TestNextPodSaysWhatTheRunDid(t *testing.T) {
 func TestFailureThatCannotBeKept(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
-	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
-	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil) + "\n---\n" + rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	good := rig.DirOf(t, rig.ConfigMap("{{ .Release.Name }}", nil))
+	bad := rig.DirOf(t, rig.ConfigMap("{{ .Release.Name }}", nil), rig.Deployment("{{ .Release.Name }}", nil, "1h"))
 	b.mustUp(release{Name: "a", Dir: good})
 	store, denied, tries := &memory{}, true, 0
 	store.refuses = func(text string) error {
@@ -255,8 +255,8 @@ func TestTakenByAnEarlierPod(t *testing.T) {
 func TestDeployedByAnEarlierPod(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
-	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
-	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	good := rig.DirOf(t, rig.ConfigMap("{{ .Release.Name }}", nil))
+	bad := rig.DirOf(t, rig.Deployment("{{ .Release.Name }}", nil, "1h"))
 	before := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Name: "a", Labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"},
 		Annotations: map[string]string{"meta.helm.sh/release-name": "a", "meta.helm.sh/release-namespace": b.Namespace},
@@ -282,8 +282,8 @@ func TestDeployedByAnEarlierPod(t *testing.T) {
 func TestUninstalledByAnEarlierPod(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
-	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
-	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	good := rig.DirOf(t, rig.ConfigMap("{{ .Release.Name }}", nil))
+	bad := rig.DirOf(t, rig.Deployment("{{ .Release.Name }}", nil, "1h"))
 	for _, test := range []struct {
 		down bool
 		want string
@@ -315,7 +315,7 @@ func TestUninstalledByAnEarlierPod(t *testing.T) {
 func TestInstalledAgainForTheNextPod(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
-	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
+	good := rig.DirOf(t, rig.ConfigMap("{{ .Release.Name }}", nil))
 	releases := []release{{Name: "a", Dir: good}, {Name: "b", Dir: good}}
 	b.mustUp(releases...)
 	pod := b.pods(&memory{})
@@ -336,8 +336,8 @@ func TestReleaseOfAnEarlierPodIsTaken(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
 	b.Meddles = "upgrades b"
-	good := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
-	bad := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil) + "\n---\n" + rig.Deployment("{{ .Release.Name }}", nil, "1h")})
+	good := rig.DirOf(t, rig.ConfigMap("{{ .Release.Name }}", nil))
+	bad := rig.DirOf(t, rig.ConfigMap("{{ .Release.Name }}", nil), rig.Deployment("{{ .Release.Name }}", nil, "1h"))
 	stack := func(a, second string) []release {
 		return []release{{Name: "a", Dir: a}, {Name: "b", Dir: second, Needs: []string{"a"}}}
 	}

@@ -91,7 +91,7 @@ func TestStackNamesClaimsThatStay(t *testing.T) {
 		set := `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: ` + name + `, annotations: {helm.sh/resource-group: db}}, spec: {serviceName: db, selector: {matchLabels: {app: ` + name + `}}, template: {metadata: {labels: {app: ` + name + `}}, spec: {containers: [{name: c, image: "x:1"}]}},
   volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]}}`
 		last := rig.ConfigMap(name, rig.Group("last-"+name, "db"))
-		releases = append(releases, release{Name: name, Dir: rig.MakeDir(t, rig.Files{"templates/all.yaml": set + "\n---\n" + last})})
+		releases = append(releases, release{Name: name, Dir: rig.DirOf(t, set, last)})
 	}
 	releases[1].Needs = []string{"a"}
 	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.BreakOn = []string{"last-b"} }, releases...)

@@ -572,7 +572,7 @@ func TestDownDeletesNamespaces(t *testing.T) {
 			t.Parallel()
 			b := newStackRig(t)
 			b.OtherNamespace = b.Namespace + "-extra" // that of b
-			owner := release{Name: "a", Dir: rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Object("v1/Namespace/"+b.OtherNamespace, nil)})}
+			owner := release{Name: "a", Dir: rig.DirOf(t, rig.Object("v1/Namespace/"+b.OtherNamespace, nil))}
 			inside := release{Name: "b", Dir: rig.MakeDir(t, rig.Files{
 				"templates/all.yaml":  rig.ConfigMap("b", nil),
 				"templates/hook.yaml": rig.Job("slow", map[string]string{"helm.sh/hook": "pre-delete"}, "2s"),

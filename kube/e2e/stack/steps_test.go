@@ -407,7 +407,7 @@ func (h hooked) kill(at func(event.Event) bool) *event.State {
 func TestEndedHooks(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
-	secret := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Object("v1/Secret/a", nil, "stringData: {password: hunter2-x9}")})
+	secret := rig.DirOf(t, rig.Object("v1/Secret/a", nil, "stringData: {password: hunter2-x9}"))
 	h := newHooked(b, map[string]string{"a": noted("presync", "echo the password is hunter2-x9", "sleep 1000 & echo child $!", "wait")}, release{Name: "a", Dir: secret})
 	for _, how := range []string{"timeout", "abort"} {
 		child, once := 0, sync.Once{}

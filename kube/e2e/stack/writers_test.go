@@ -413,7 +413,7 @@ func TestInstalledMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
 	b.Meddles = "helm installs a release during the run"
-	dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", nil)})
+	dir := rig.DirOf(t, rig.ConfigMap("{{ .Release.Name }}", nil))
 	b.mustUp(release{Name: "a", Dir: dir})
 	s, err := b.prepare(true, func(o *kube.StackOptions) { o.Common.Step = true }, release{Name: "a", Dir: dir}, release{Name: "b", Dir: dir})
 	once := sync.Once{}

@@ -321,7 +321,7 @@ func TestEditAfterAnotherWriter(t *testing.T) {
 		t.Run(fmt.Sprintf("edited before %t", before), func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("a", nil, "v: {{ .Values.v }}")})
+			dir := rig.DirOf(t, rig.ConfigMap("a", nil, "v: {{ .Values.v }}"))
 			chart, err := charts.LoadPath(dir)
 			if err != nil {
 				t.Fatal(err)

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
@@ -30,18 +28,7 @@ func TestRetryAfterAManualFix(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			held := 0
-			out := r.Run(op, func(e event.Event) {
-				if e.Kind != event.KindRun || e.Status != event.Held {
-					return
-				}
-				if held++; held > 1 {
-					op.Command(event.Command{Name: event.Abort})
-					return
-				}
-				fixDeployment(r, "broken")
-				op.Command(event.Command{Name: event.Retry})
-			})
+			out, held := r.RunHeld(op, event.Abort, func() { fixDeployment(r, "broken") })
 			if force {
 				if held != 2 || out.State.Exit != 3 || strings.Contains(out.State.Message, "conflict") {
 					t.Errorf("held %d times, exit %d: %s", held, out.State.Exit, out.State.Message)
@@ -64,30 +51,9 @@ func TestRetryAfterHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := 0
-	out := r.Run(op, func(e event.Event) {
-		if e.Kind != event.KindRun || e.Status != event.Held {
-			return
-		}
-		if held++; held > 1 {
-			t.Errorf("held again: %s", e.Message)
-			op.Command(event.Command{Name: event.Abort})
-			return
-		}
-		// A paused Deployment counts as ready.
-		d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(t.Context(), "broken", metav1.GetOptions{})
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		d.Spec.Paused = true
-		if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Update(t.Context(), d, metav1.UpdateOptions{}); err != nil {
-			t.Error(err)
-		}
-		op.Command(event.Command{Name: event.Retry})
-	})
-	if out.Err != nil || out.State.Exit != 0 {
-		t.Errorf("exit %d: %v", out.State.Exit, out.Err)
+	out, held := r.RunHeld(op, event.Abort, func() { patchDeployment(r, "broken", `{"spec":{"paused":true}}`) }) // a paused Deployment counts as ready
+	if out.Err != nil || out.State.Exit != 0 || held != 1 {
+		t.Errorf("held %d times, exit %d: %v", held, out.State.Exit, out.Err)
 	}
 	r.AssertDeployed("t")
 }
@@ -113,17 +79,7 @@ func TestRollbackAfterARetry(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			held := 0
-			out := r.Run(op, func(e event.Event) {
-				if e.Kind != event.KindRun || e.Status != event.Held {
-					return
-				}
-				if held++; held == 1 {
-					op.Command(event.Command{Name: event.Retry})
-				} else {
-					op.Command(event.Command{Name: event.GiveUp})
-				}
-			})
+			out, held := r.RunHeld(op, event.GiveUp, nil)
 			want := []string{}
 			if upgrade {
 				want = []string{"a"}

@@ -187,7 +187,7 @@ func TestNamespaceWithObjectsOfOtherReleases(t *testing.T) {
 	a, namespace := rig.ConfigMap("a", nil), "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+extra+"}\n"
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, a, namespace), nil))
 	guest := strings.Replace(rig.ConfigMap("guest", nil), "  name: guest", "  name: guest\n  namespace: "+extra, 1)
-	r.MustHelm("install", "other", rig.MakeDir(t, rig.Files{"templates/all.yaml": guest}))
+	r.MustHelm("install", "other", rig.DirOf(t, guest))
 	_, changes := r.Changes(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a), nil)))
 	if c := changes["Namespace/"+extra]; c.Action != "keep" || c.Message != "it contains objects of release other" {
 		t.Errorf("the plan says %s: %s", c.Action, c.Message)
@@ -246,7 +246,7 @@ func TestLeftoversOfPrunedRevisions(t *testing.T) {
 		}
 		createAgain(r, "c")
 		if strings.HasPrefix(operation, "helm") {
-			r.MustHelm("upgrade", "t", rig.MakeDir(t, rig.Files{"templates/all.yaml": a}), "--history-max=3")
+			r.MustHelm("upgrade", "t", rig.DirOf(t, a), "--history-max=3")
 		}
 		want := []string{"a", "c"}
 		if operation == "uninstall" {

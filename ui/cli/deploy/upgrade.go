@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/kube"
+	"lockstep/kube/incluster"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
 )
@@ -80,4 +81,40 @@ func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, r runOptions, nam
 	}
 	// An upgrade needs the release from the cluster, even for --dry-run=client.
 	return a.deploy(cmd, &flags.deploy, r, name, ref, (*kube.Client).PrepareUpgrade, exec)
+}
+
+const manifestsLong = `Print a Job that runs "upgrade --install" in the cluster, with its Secrets and Lease, as YAML for kubectl, Argo CD or
+Flux. The Secrets contain the chart and all values in plain text: encrypt them before you commit them to Git. The Job is
+not deleted automatically. Its name depends on the chart, the values and the flags: if you change any of them, the Job
+gets a new name.
+
+The namespace and the ServiceAccount must exist; "lockstep rbac" prints the account with its permissions. With
+--approvals, no Job is printed but the policy of "lockstep help approvals". Nothing is written; no cluster is needed.`
+
+// newManifests returns the manifests command, which has the flags of upgrade.
+func (a *app) newManifests() *cobra.Command {
+	cmd := a.newUpgrade(executor{printManifests: true})
+	cmd.Use, cmd.GroupID, cmd.Short, cmd.Long = "manifests NAME CHART", "release", "print the Job that would deploy a release in the cluster", manifestsLong
+	cmd.Example = `lockstep manifests shop ./shop -n shop --service-account lockstep > job.yaml
+lockstep manifests shop ./shop -n shop --service-account lockstep -f prod.yaml | kubectl apply -f -`
+	_ = cmd.Flags().Set("install", "true") // defined by newUpgrade
+	hideFlags(cmd, "install", "in-cluster", "output", "no-tui", "report", "notify-key-file", "dry-run", "on-hangup", "keep-for", "hide-secret", "show-secrets",
+		"post-renderer", "post-renderer-args")
+	cmd.Flags().Lookup("step").Usage = "start paused, before the first write; resume with lockstep attach or ctl"
+	policy := cmd.Flags().Bool("approvals", false, "print the policy by which the API server protects approvals, with the role of those who may approve, instead of a Job")
+	printJob, args := cmd.RunE, cmd.Args
+	cmd.Args = func(cmd *cobra.Command, given []string) error {
+		if *policy {
+			return cobra.NoArgs(cmd, given)
+		}
+		return args(cmd, given)
+	}
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		if *policy {
+			_, err := cmd.OutOrStdout().Write([]byte(incluster.ApprovalPolicy))
+			return err
+		}
+		return printJob(cmd, given)
+	}
+	return cmd
 }

@@ -1,4 +1,4 @@
-package overview
+package preview
 
 import (
 	"context"
@@ -34,8 +34,8 @@ type following struct {
 	away   error
 }
 
-// follow follows the releases of a namespace over a connection.
-func follow(t *testing.T, c *kube.Client, namespace string) *following {
+// followReleases follows the releases of a namespace over a connection.
+func followReleases(t *testing.T, c *kube.Client, namespace string) *following {
 	f := &following{Overview: c.Overview(namespace)}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -83,8 +83,8 @@ func (f *following) isAway() bool {
 	return f.away != nil
 }
 
-// requests counts lockstep's requests in a namespace since a time, by resource.
-func requests(r *rig.Rig, since time.Time) map[string]int {
+// requestsSince counts lockstep's requests in a namespace since a time, by resource.
+func requestsSince(r *rig.Rig, since time.Time) map[string]int {
 	r.T.Helper()
 	log, err := rig.Sandbox.Log()
 	if err != nil {
@@ -100,8 +100,8 @@ func requests(r *rig.Rig, since time.Time) map[string]int {
 	return n
 }
 
-// store stores revisions of a release with one ConfigMap, as Helm does.
-func store(t *testing.T, r *rig.Rig, name string, revisions int) {
+// storeRevisions stores revisions of a release with one ConfigMap, as Helm does.
+func storeRevisions(t *testing.T, r *rig.Rig, name string, revisions int) {
 	t.Helper()
 	labels := map[string]string{"app.kubernetes.io/managed-by": "Helm"}
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
@@ -134,7 +134,7 @@ func TestRequests(t *testing.T) {
 	for worker := range 4 {
 		creating.Go(func() {
 			for i := worker; i < many; i += 4 {
-				store(t, r, fmt.Sprintf("r%03d", i), 1+i%3)
+				storeRevisions(t, r, fmt.Sprintf("r%03d", i), 1+i%3)
 			}
 		})
 	}
@@ -144,7 +144,7 @@ func TestRequests(t *testing.T) {
 		wanted = append(wanted, kube.ReleaseKey{Namespace: r.Namespace, Name: fmt.Sprintf("r%03d", i)})
 	}
 	start := time.Now()
-	f := follow(t, rig.Connect(t, r.Namespace), r.Namespace)
+	f := followReleases(t, rig.Connect(t, r.Namespace), r.Namespace)
 	f.Want(wanted)
 	known := func(row kube.ReleaseRow) bool {
 		return row.Health.Known && row.Health.Ready == 1 && row.Chart == "small" && row.Version == "1.2.3"
@@ -156,14 +156,14 @@ func TestRequests(t *testing.T) {
 	if got := f.row("r002"); got.Revision != 3 || got.Status != "deployed" || got.By != "helm" {
 		t.Errorf("r002 is listed as %+v", got)
 	}
-	for resource, n := range requests(r, start) {
+	for resource, n := range requestsSince(r, start) {
 		if n > 3 {
 			t.Errorf("%d requests for %s, want at most 3", n, resource)
 		}
 	}
 	quiet := time.Now()
 	time.Sleep(6 * time.Second) // longer than the first watch of an operation
-	if n := requests(r, quiet); len(n) > 0 {
+	if n := requestsSince(r, quiet); len(n) > 0 {
 		t.Errorf("while nothing changes, there are requests: %v", n)
 	}
 	if err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Delete(t.Context(), "r001", metav1.DeleteOptions{}); err != nil {
@@ -172,10 +172,10 @@ func TestRequests(t *testing.T) {
 	r.Eventually("the deleted object is missing", func() bool {
 		return strings.Contains(f.row("r001").Health.Cause, "ConfigMap/r001: not in the cluster")
 	})
-	if n := requests(r, quiet); len(n) > 0 {
+	if n := requestsSince(r, quiet); len(n) > 0 {
 		t.Errorf("a change costs requests: %v", n)
 	}
-	store(t, r, "new", 2)
+	storeRevisions(t, r, "new", 2)
 	r.Eventually("a new release is listed", func() bool { return f.row("new").Revision == 2 })
 }
 
@@ -186,7 +186,7 @@ func TestHealth(t *testing.T) {
 	web := strings.Replace(rig.Deployment("web", nil, "0s", "  progressDeadlineSeconds: 1"), "example/app:1.0", "example/no-such-image:1", 1)
 	broken := rig.ChartOf(t, rig.ConfigMap("fine", nil), web)
 	r.MustFail(r.Install("plain", rig.UseChart(broken, func(d *kube.Deploy) { d.Timeout = 5 * time.Second })))
-	f := follow(t, r.Client, r.Namespace)
+	f := followReleases(t, r.Client, r.Namespace)
 	f.Want([]kube.ReleaseKey{{Namespace: r.Namespace, Name: "t"}})
 	r.Eventually("the cause is known", func() bool {
 		row := f.row("t")
@@ -266,16 +266,16 @@ func TestStartedJob(t *testing.T) {
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	store(t, r, "before", 1)
+	storeRevisions(t, r, "before", 1)
 	proxy := rig.NewProxy(t)
-	f := follow(t, proxy.Client(t, r.Namespace), r.Namespace)
+	f := followReleases(t, proxy.Client(t, r.Namespace), r.Namespace)
 	r.Eventually("the release is listed", func() bool { return f.row("before").Revision == 1 })
 	proxy.Set(rig.LinkCut)
 	r.Eventually("the outage is known", f.isAway)
 	if f.row("before").Revision != 1 {
 		t.Error("the release is gone during the outage")
 	}
-	store(t, r, "meanwhile", 1)
+	storeRevisions(t, r, "meanwhile", 1)
 	proxy.Set(rig.LinkUp)
 	r.Eventually("the release of the outage is listed", func() bool { return f.row("meanwhile").Revision == 1 && !f.isAway() })
 }

@@ -1,4 +1,4 @@
-package savedplan
+package preview
 
 import (
 	"encoding/base64"
@@ -21,8 +21,8 @@ import (
 
 const canary = "canary-hunter2"
 
-// save plans an operation as "plan --out" does, and returns the plan as "--plan" reads it.
-func save(t *testing.T, op *kube.Operation, err error) *planfile.Saved {
+// savePlan plans an operation as "plan --out" does, and returns the plan as "--plan" reads it.
+func savePlan(t *testing.T, op *kube.Operation, err error) *planfile.Saved {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -62,8 +62,8 @@ func moved(t *testing.T, err error) (lines []string) {
 	return lines
 }
 
-// follow makes an operation follow a plan.
-func follow(p *planfile.Saved, change func(*kube.Deploy)) func(*kube.Deploy) {
+// followPlan makes an operation follow a plan.
+func followPlan(p *planfile.Saved, change func(*kube.Deploy)) func(*kube.Deploy) {
 	return func(d *kube.Deploy) {
 		d.SavedPlan, d.Timeout = p, time.Minute
 		if change != nil {
@@ -72,14 +72,14 @@ func follow(p *planfile.Saved, change func(*kube.Deploy)) func(*kube.Deploy) {
 	}
 }
 
-func first(t *testing.T) *charts.Chart {
+func chartBefore(t *testing.T) *charts.Chart {
 	return rig.ChartOf(t,
 		rig.ConfigMap("stays", rig.Group("a")), rig.ConfigMap("changes", rig.Group("b", "a"), "color: red"),
 		rig.Object("v1/Secret/token", rig.Group("b", "a"), "stringData:\n  key: "+canary), rig.Deployment("web", rig.Group("b", "a"), "0s"),
 		rig.ConfigMap("goes", nil))
 }
 
-func second(t *testing.T) *charts.Chart {
+func chartAfter(t *testing.T) *charts.Chart {
 	return rig.ChartOf(t,
 		rig.ConfigMap("stays", rig.Group("a")), rig.ConfigMap("changes", rig.Group("b", "a"), "color: green", "copy: "+canary+"-2"),
 		rig.Object("v1/Secret/token", rig.Group("b", "a"), "stringData:\n  key: "+canary+"-2"), rig.Deployment("web", rig.Group("b", "a"), "0s", "  replicas: 2"),
@@ -90,38 +90,38 @@ func second(t *testing.T) *charts.Chart {
 func TestApprovedPlansAreApplied(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	before, after := first(t), second(t)
-	minute := follow(nil, nil)
+	before, after := chartBefore(t), chartAfter(t)
+	minute := followPlan(nil, nil)
 	op, err := r.Install("plain", rig.UseChart(before, minute))
-	install := save(t, op, err)
+	install := savePlan(t, op, err)
 	if want := []string{"example/app:1.0"}; !slices.Equal(install.Images, want) {
 		t.Errorf("images %q, want %q", install.Images, want)
 	}
-	r.MustRun(r.Install("plain", rig.UseChart(before, follow(install, nil))))
+	r.MustRun(r.Install("plain", rig.UseChart(before, followPlan(install, nil))))
 
 	op, err = r.Upgrade("plain", rig.UseChart(after, minute))
-	upgrade := save(t, op, err)
+	upgrade := savePlan(t, op, err)
 	start := time.Now()
-	if _, err = r.Upgrade("plain", rig.UseChart(before, follow(upgrade, nil))); err == nil {
+	if _, err = r.Upgrade("plain", rig.UseChart(before, followPlan(upgrade, nil))); err == nil {
 		t.Error("another chart is not refused")
 	}
 	if w := r.WrittenSince(start); len(w) > 0 {
 		t.Errorf("the refused upgrade wrote %v", w)
 	}
-	r.MustRun(r.Upgrade("plain", rig.UseChart(after, follow(upgrade, nil))))
-	_, err = r.Upgrade("plain", rig.UseChart(after, follow(upgrade, nil)))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(after, followPlan(upgrade, nil))))
+	_, err = r.Upgrade("plain", rig.UseChart(after, followPlan(upgrade, nil)))
 	if got := moved(t, err); !strings.Contains(got[0], "release t is at revision 2 now, and was at 1 when the plan was saved") {
 		t.Errorf("a plan that is used twice: %q", got)
 	}
 
 	op, err = r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: r.Common(), Revision: 1})
 	back := r.Common()
-	back.SavedPlan = save(t, op, err)
+	back.SavedPlan = savePlan(t, op, err)
 	r.MustRun(r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: back, Revision: 1}))
 
 	op, err = r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: r.Common()})
 	gone := r.Common()
-	gone.SavedPlan = save(t, op, err)
+	gone.SavedPlan = savePlan(t, op, err)
 	r.MustRun(r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: gone}))
 	_, err = r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: gone, IgnoreNotFound: true})
 	if got := moved(t, err); !strings.Contains(got[0], "does not exist any more") {
@@ -133,15 +133,15 @@ func TestApprovedPlansAreApplied(t *testing.T) {
 func TestWhatMovedIsNamed(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	before, after := first(t), second(t)
+	before, after := chartBefore(t), chartAfter(t)
 	r.MustRun(r.Install("plain", rig.UseChart(before, nil)))
 	force := func(d *kube.Deploy) { d.ForceConflicts = true }
-	op, err := r.Upgrade("plain", rig.UseChart(after, follow(nil, force)))
-	approved := save(t, op, err)
+	op, err := r.Upgrade("plain", rig.UseChart(after, followPlan(nil, force)))
+	approved := savePlan(t, op, err)
 	upgrade := func(c *charts.Chart, p *planfile.Saved, change func(*kube.Deploy)) []string {
 		t.Helper()
 		start := time.Now()
-		_, err := r.Upgrade("plain", rig.UseChart(c, follow(p, func(d *kube.Deploy) {
+		_, err := r.Upgrade("plain", rig.UseChart(c, followPlan(p, func(d *kube.Deploy) {
 			force(d)
 			if change != nil {
 				change(d)
@@ -203,10 +203,10 @@ func TestWhatMovesDuringTheRunHolds(t *testing.T) {
 		t.Run(map[bool]string{true: "hold", false: "headless"}[hold], func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			before, after := first(t), second(t)
+			before, after := chartBefore(t), chartAfter(t)
 			r.MustRun(r.Install("plain", rig.UseChart(before, nil)))
 			options := func(p *planfile.Saved) func(*kube.Deploy) {
-				return rig.UseChart(after, follow(p, func(d *kube.Deploy) {
+				return rig.UseChart(after, followPlan(p, func(d *kube.Deploy) {
 					d.ForceConflicts, d.HoldOnFailure = true, hold
 					if p != nil {
 						d.BreakOn = []string{"edge:b"}
@@ -214,7 +214,7 @@ func TestWhatMovesDuringTheRunHolds(t *testing.T) {
 				}))
 			}
 			op, err := r.Upgrade("plain", options(nil))
-			if op, err = r.Upgrade("plain", options(save(t, op, err))); err != nil {
+			if op, err = r.Upgrade("plain", options(savePlan(t, op, err))); err != nil {
 				t.Fatal(err)
 			}
 			held := 0
@@ -262,25 +262,14 @@ func TestARetryIsComparedAgain(t *testing.T) {
 	}
 	r.MustRun(r.Install("plain", rig.UseChart(chart("red", "0"), nil)))
 	options := func(p *planfile.Saved) func(*kube.Deploy) {
-		return rig.UseChart(chart("green", "1"), follow(p, func(d *kube.Deploy) { d.ForceConflicts, d.HoldOnFailure, d.WaitForJobs = true, true, kube.AllJobs }))
+		return rig.UseChart(chart("green", "1"), followPlan(p, func(d *kube.Deploy) { d.ForceConflicts, d.HoldOnFailure, d.WaitForJobs = true, true, kube.AllJobs }))
 	}
 	op, err := r.Upgrade("plain", options(nil))
-	if op, err = r.Upgrade("plain", options(save(t, op, err))); err != nil {
+	if op, err = r.Upgrade("plain", options(savePlan(t, op, err))); err != nil {
 		t.Fatal(err)
 	}
 	const why = "ConfigMap/changes: data.color has changed in the cluster"
-	held := 0
-	out := r.Run(op, func(e event.Event) {
-		if e.Kind != event.KindRun || e.Status != event.Held {
-			return
-		}
-		if held++; held > 1 {
-			op.Command(event.Command{Name: event.Abort})
-			return
-		}
-		r.PatchConfigMap("changes", `{"data":{"color":"orange"}}`)
-		op.Command(event.Command{Name: event.Retry})
-	})
+	out, held := r.RunHeld(op, event.Abort, func() { r.PatchConfigMap("changes", `{"data":{"color":"orange"}}`) })
 	said := slices.ContainsFunc(out.Events, func(e event.Event) bool {
 		return e.Kind == event.KindGroup && e.Status == event.Failed && strings.Contains(e.Message+e.Cause, why)
 	})

@@ -1,9 +1,0 @@
-package savedplan
-
-import (
-	"testing"
-
-	"lockstep/kube/e2e/rig"
-)
-
-func TestMain(m *testing.M) { rig.Main(m) }
