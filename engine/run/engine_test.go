@@ -308,7 +308,7 @@ func TestDeletionDropsReadiness(t *testing.T) {
 	var messages []string
 	var handle func(message)
 	handle = func(msg message) {
-		for _, eff := range append([]effect(nil), m.handle(epoch, msg)...) {
+		for _, eff := range slices.Clone(m.handle(epoch, msg)) {
 			switch eff := eff.(type) {
 			case sendRequest:
 				handle(observed{eff.request.group, Observation{Object: eff.request.object.Object, Status: event.Ready, Message: "1 of 1 available"}})

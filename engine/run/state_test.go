@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"lockstep/engine/event"
@@ -48,7 +49,7 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 		var s event.State
 		var handle func(message)
 		handle = func(msg message) {
-			for _, eff := range append([]effect(nil), m.handle(epoch, msg)...) {
+			for _, eff := range slices.Clone(m.handle(epoch, msg)) {
 				switch eff := eff.(type) {
 				case sendRequest:
 					handle(answered{eff.request, Response{Change: event.Created, Version: 1}, nil})

@@ -120,6 +120,10 @@ func writeChart(dir, group string) error {
 	if group != "" {
 		files["crds/thing.yaml"] = strings.ReplaceAll(crd, "GROUP", group)
 	}
+	return writeFiles(dir, files)
+}
+
+func writeFiles(dir string, files map[string]string) error {
 	for name, text := range files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

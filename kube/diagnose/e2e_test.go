@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
@@ -48,12 +47,7 @@ func (p *place) StreamConfig() (*rest.Config, error)    { return p.config, nil }
 
 func realCluster(t *testing.T) *place {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &place{t: t, config: config, ns: "diagnose-" + strings.ToLower(t.Name())}
-	p.config.QPS = -1
+	p := &place{t: t, config: testcluster.Get(t).Config(t), ns: "diagnose-" + strings.ToLower(t.Name())}
 	p.connect()
 	p.create(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + p.ns + `}}`)
 	return p

@@ -22,7 +22,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"lockstep/kube/throwaway/testcluster"
 )
@@ -125,19 +124,10 @@ func (d *dyingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestClientKilledDuringStart: if the client is killed after it has created the Job, the Job starts no pod and
 // fails at its deadline.
 func TestClientKilledDuringStart(t *testing.T) {
-	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := testcluster.Get(t).Config(t)
+	client := kubernetes.NewForConfigOrDie(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &dyingTransport{next: next} })
-	killed, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	killed := kubernetes.NewForConfigOrDie(config)
 	task := Task{Namespace: "default", Release: "abandoned", Image: "lockstep", KeepFor: time.Hour}
 	if _, err := Start(t.Context(), killed, task); err == nil {
 		t.Fatal("Start succeeded with a dead client")
@@ -164,15 +154,7 @@ func TestClientKilledDuringStart(t *testing.T) {
 // TestNamesAreAccepted: the API server accepts the objects of a run, whatever folder its stack is named after, and the run
 // keeps that name.
 func TestNamesAreAccepted(t *testing.T) {
-	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS = -1
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := kubernetes.NewForConfigOrDie(testcluster.Get(t).Config(t))
 	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	for _, name := range []string{
 		"shop", "my.app", "1st", "My Stack", "UPPER", "under_score", "größe", "-dash", "dash-", "a..b", "🚀", "???", strings.Repeat("a", 53), strings.Repeat("a", 80), strings.Repeat("a.", 40),
@@ -227,16 +209,9 @@ func (t *repeatingTransport) RoundTrip(r *http.Request) (*http.Response, error) 
 // responses: each arrives once, and those of one sender arrive in order.
 func TestRequestsArriveOnceInOrder(t *testing.T) {
 	const senders, each = 4, 6
-	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS = -1
+	config := testcluster.Get(t).Config(t)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &repeatingTransport{next: next} })
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := kubernetes.NewForConfigOrDie(config)
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := client.CoordinationV1().Leases("default").Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "requests"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

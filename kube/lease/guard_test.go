@@ -206,7 +206,7 @@ func TestNamespaceIsRecreated(t *testing.T) {
 			}
 		}
 		synctest.Wait() // the renewal of this instant has failed; the next one comes later
-		r.s.restoreNamespace()
+		r.s.allowCreate()
 		return r, l
 	}
 	t.Run("no other run", func(t *testing.T) {
@@ -273,7 +273,7 @@ func simulateTwoRuns(t *testing.T, random *rand.Rand) (violation string) {
 					r.s.deleteNamespace(errNamespaceGone)
 					gone, secondActive = true, 0 // nobody can hold a Lease in it
 				case "create namespace":
-					r.s.restoreNamespace()
+					r.s.allowCreate()
 					gone = false
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -154,69 +155,43 @@ func (s *store) Delete(ctx context.Context, name string, opts metav1.DeleteOptio
 	return err
 }
 
-func (s *store) setUnreachable(unreachable bool) {
+// set changes the store between requests.
+func (s *store) set(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unreachable = unreachable
+	change()
 }
 
-func (s *store) setDropResponses(drop bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.dropResponses = drop
-}
+func (s *store) setUnreachable(unreachable bool) { s.set(func() { s.unreachable = unreachable }) }
+func (s *store) setDropResponses(drop bool)      { s.set(func() { s.dropResponses = drop }) }
+func (s *store) setBlocked(blocked bool)         { s.set(func() { s.blocked = blocked }) }
+func (s *store) deny(denied bool)                { s.set(func() { s.denied = denied }) }
 
-func (s *store) setBlocked(blocked bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.blocked = blocked
-}
+// allowCreate makes Create work again after deleteNamespace or denyCreate.
+func (s *store) allowCreate() { s.set(func() { s.createErr = nil }) }
 
-func (s *store) deny(denied bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.denied = denied
-}
+// denyCreate makes Create fail, but no other write.
+func (s *store) denyCreate() { s.set(func() { s.createErr = errDenied }) }
 
 // deleteNamespace deletes the namespace. Create then fails with this error.
 func (s *store) deleteNamespace(createErr error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.createErr = createErr
-	clear(s.leases)
-}
-
-func (s *store) restoreNamespace() { s.allowCreate() }
-
-// allowCreate makes Create work again.
-func (s *store) allowCreate() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.createErr = nil
-}
-
-// denyCreate makes Create fail, but no other write.
-func (s *store) denyCreate() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.createErr = errDenied
+	s.set(func() {
+		s.createErr = createErr
+		clear(s.leases)
+	})
 }
 
 // clearHolder empties holderIdentity, as client-go's leader election does to release a Lease.
 func (s *store) clearHolder(release string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.leases[Name(release)].DeepCopy()
-	l.Spec.HolderIdentity = nil
-	_, _ = s.put(l)
+	s.set(func() {
+		l := s.leases[Name(release)].DeepCopy()
+		l.Spec.HolderIdentity = nil
+		_, _ = s.put(l)
+	})
 }
 
 // deleteByHand deletes a Lease as a user would.
-func (s *store) deleteByHand(release string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.leases, Name(release))
-}
+func (s *store) deleteByHand(release string) { s.set(func() { delete(s.leases, Name(release)) }) }
 
 func (s *store) lease(release string) *coordinationv1.Lease {
 	s.mu.Lock()
@@ -227,5 +202,5 @@ func (s *store) lease(release string) *coordinationv1.Lease {
 func (s *store) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]string(nil), s.calls...)
+	return slices.Clone(s.calls)
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -25,11 +24,7 @@ func TestMain(m *testing.M) { os.Exit(testcluster.Main(m)) }
 // realCluster returns a client configuration for the cluster of this package, and a new namespace.
 func realCluster(t *testing.T) (*rest.Config, string) {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS = -1
+	config := testcluster.Get(t).Config(t)
 	c := connect(t, config)
 	name := "status-" + strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
 	c.create(t, `{apiVersion: v1, kind: Namespace, metadata: {name: `+name+`}}`)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/restmapper"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	"lockstep/kube/throwaway/testcluster"
@@ -28,18 +27,8 @@ type clusterClient struct {
 
 func inCluster(t *testing.T) *clusterClient {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.UserAgent, config.QPS = "test", -1
-	c := &clusterClient{t: t}
-	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
-		t.Fatal(err)
-	}
-	if c.dyn, err = dynamic.NewForConfig(config); err != nil {
-		t.Fatal(err)
-	}
+	config := testcluster.Get(t).Config(t)
+	c := &clusterClient{t: t, kube: kubernetes.NewForConfigOrDie(config), dyn: dynamic.NewForConfigOrDie(config)}
 	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.kube.Discovery()))
 	return c
 }

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"lockstep/kube/throwaway/testcluster"
 )
@@ -46,14 +45,7 @@ func TestDriftCommand(t *testing.T) {
 	}
 	cluster := testcluster.Get(t)
 	cluster.Apply(t, testcluster.Parse(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf, namespace: "+ns+"}\ndata: {mine: \"2\", theirs: \"2\", password: s3condvalue, more: x}\n")...)
-	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := kubernetes.NewForConfigOrDie(cluster.Config(t))
 	if err := client.CoreV1().ConfigMaps(ns).Delete(t.Context(), "gone", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
@@ -318,23 +319,22 @@ func TestOperatorsInTheCluster(t *testing.T) {
 	}
 }
 
-// claimRoot sends two commands as an operator with another user's name, as the help page warns.
-func claimRoot(t *testing.T, ns string) {
+// openRun opens the only run in a namespace, with a changed configuration of the client. The caller closes it.
+func openRun(t *testing.T, ns string, change func(*rest.Config)) *incluster.Conn {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.Impersonate.UserName = "operator"
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	runs, err := incluster.List(t.Context(), client, ns)
+	config := testcluster.Get(t).Config(t)
+	change(config)
+	runs, err := incluster.List(t.Context(), kubernetes.NewForConfigOrDie(config), ns)
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("runs %v, %v", runs, err)
 	}
-	conn := runs[0].Open(t.Context(), incluster.Wait{})
+	return runs[0].Open(t.Context(), incluster.Wait{})
+}
+
+// claimRoot sends two commands as an operator with another user's name, as the help page warns.
+func claimRoot(t *testing.T, ns string) {
+	t.Helper()
+	conn := openRun(t, ns, func(c *rest.Config) { c.Impersonate.UserName = "operator" })
 	defer conn.Close()
 	for range 2 {
 		line, err := protocol.CommandRequest(event.Command{Name: event.Break, Group: "after", By: "root"}).Encode()
@@ -580,21 +580,8 @@ func TestBrokenConnections(t *testing.T) {
 	_, ends := m.startInCluster(ns, "install", "s", filepath.Join(data, "charts", "fanout"), "--step")
 	m.runUntil("ctl s status -n "+ns, "paused")
 
-	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var wires breakable
-	config.Dial, config.QPS = wires.dial, -1
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	runs, err := incluster.List(t.Context(), client, ns)
-	if err != nil || len(runs) != 1 {
-		t.Fatalf("runs %v, %v", runs, err)
-	}
-	conn := runs[0].Open(t.Context(), incluster.Wait{})
+	conn := openRun(t, ns, func(c *rest.Config) { c.Dial = wires.dial })
 	defer conn.Close()
 	lines := bufio.NewScanner(conn)
 	last := uint64(0)

@@ -130,6 +130,18 @@ func (b stallable) Read(p []byte) (int, error) {
 	}
 }
 
+// stallDeployments connects the rig so that its watches of Deployments deliver nothing more once stall is called.
+func stallDeployments(r *rig.Rig) (stall func()) {
+	stalled := make(chan struct{})
+	r.Client = r.ConnectThrough(rig.Interceptor{ModifyResponse: func(resp *http.Response) error {
+		if q := resp.Request.URL; q.Query().Has("watch") && strings.HasSuffix(q.Path, "/deployments") {
+			resp.Body = stallable{resp.Body, resp.Request.Context(), stalled}
+		}
+		return nil
+	}}, "")
+	return sync.OnceFunc(func() { close(stalled) })
+}
+
 // TestUnreadyBehindItsStatus: a pod is no longer ready, but the status of its Deployment, as far as the run has seen it, still
 // says that all are. The pods themselves are asked before the outcome, also without a time to settle (R22c).
 func TestUnreadyBehindItsStatus(t *testing.T) {
@@ -146,22 +158,15 @@ func TestUnreadyBehindItsStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			stalled := make(chan struct{})
-			r.Client = r.ConnectThrough(rig.Interceptor{ModifyResponse: func(resp *http.Response) error {
-				if q := resp.Request.URL; q.Query().Has("watch") && strings.HasSuffix(q.Path, "/deployments") {
-					resp.Body = stallable{resp.Body, resp.Request.Context(), stalled}
-				}
-				return nil
-			}}, "")
+			stall := stallDeployments(r)
 			hook := rig.Job("last", map[string]string{"helm.sh/hook": "post-install"}, "5s")
 			op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, c.web, hook), func(i *kube.Deploy) { i.Settle, i.ReadinessTimeout = c.settle, 20*time.Second }))
 			if err != nil {
 				t.Fatal(err)
 			}
-			var once sync.Once
 			s := r.Run(op, func(e event.Event) {
 				if e.Kind == event.KindObject && e.Object.Kind == "Deployment" && e.Status == event.Ready {
-					once.Do(func() { close(stalled) })
+					stall()
 				}
 			}).State
 			if s.Exit != c.exit || c.exit == 1 && !strings.Contains(phrase.Reason(&s), "Deployment/web") {
@@ -176,13 +181,7 @@ func TestUnreadyBehindItsStatus(t *testing.T) {
 func TestPodGoneBehindItsStatus(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	stalled := make(chan struct{})
-	r.Client = r.ConnectThrough(rig.Interceptor{ModifyResponse: func(resp *http.Response) error {
-		if q := resp.Request.URL; q.Query().Has("watch") && strings.HasSuffix(q.Path, "/deployments") {
-			resp.Body = stallable{resp.Body, resp.Request.Context(), stalled}
-		}
-		return nil
-	}}, "")
+	stall := stallDeployments(r)
 	hook := rig.ConfigMap("last", map[string]string{"helm.sh/hook": "post-install"})
 	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("web", nil, "0s"), hook), func(i *kube.Deploy) {
 		i.ReadinessTimeout, i.BreakOn = 20*time.Second, []string{"last"}
@@ -197,7 +196,7 @@ func TestPodGoneBehindItsStatus(t *testing.T) {
 			return
 		}
 		once.Do(func() {
-			close(stalled)
+			stall()
 			policy := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
 			if _, err := r.Cluster.CoreV1().Namespaces().Patch(t.Context(), r.Namespace, types.MergePatchType, policy, metav1.PatchOptions{}); err != nil {
 				t.Error(err)

@@ -24,7 +24,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
@@ -125,17 +124,7 @@ func (r *Rig) SkipUnlessServed(groupVersion, kind, since string) {
 }
 
 func testClient(t *testing.T) kubernetes.Interface {
-	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", Sandbox.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.UserAgent, config.QPS = "test", -1
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
+	return kubernetes.NewForConfigOrDie(Sandbox.Config(t))
 }
 
 // Connect returns a connection as the cluster's administrator, unless change changes the settings.

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 )
@@ -27,17 +28,21 @@ func Parse(t testing.TB, manifest string) (objects []*unstructured.Unstructured)
 	return objects
 }
 
-// Apply applies objects as the administrator. It guesses the resources of their kinds.
-func (c *Cluster) Apply(t testing.TB, objects ...*unstructured.Unstructured) {
+// Config returns the configuration of a client as the administrator, without a limit on its requests.
+func (c *Cluster) Config(t testing.TB) *rest.Config {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config.UserAgent, config.QPS = "test", -1
+	return config
+}
+
+// Apply applies objects as the administrator. It guesses the resources of their kinds.
+func (c *Cluster) Apply(t testing.TB, objects ...*unstructured.Unstructured) {
+	t.Helper()
+	client := dynamic.NewForConfigOrDie(c.Config(t))
 	for _, u := range objects {
 		plural, _ := meta.UnsafeGuessKindToResource(u.GroupVersionKind())
 		if _, err := client.Resource(plural).Namespace(u.GetNamespace()).Apply(t.Context(), u.GetName(), u, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
