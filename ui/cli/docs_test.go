@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,14 +13,12 @@ import (
 
 	"lockstep/kube/throwaway/testcluster"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/golden"
 )
-
-var update = flag.Bool("update", false, "write the table of help/flags.md")
 
 // TestFlagsPage keeps the table of flags equal to the flags of install that Helm's install does not
 // have, or that have a different default; -update writes it.
 func TestFlagsPage(t *testing.T) {
-	const path, begin, end = "help/flags.md", "<!-- flags -->\n", "<!-- /flags -->"
 	flags, _ := helmFlags(t)
 	install := find(t, newRoot(command.NewSignals(t.Context())), "install")
 	table := "\n| flag | meaning | default |\n|---|---|---|\n"
@@ -39,23 +36,7 @@ func TestFlagsPage(t *testing.T) {
 		}
 		table += fmt.Sprintf("| `--%s` | %s | %s |\n", f.Name, usage, value)
 	})
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, _ := strings.Cut(string(text), begin)
-	_, after, found := strings.Cut(rest, end)
-	want := before + begin + table + end + after
-	switch {
-	case !found:
-		t.Fatalf("%s lacks the comments around the table of flags", path)
-	case *update:
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	case string(text) != want:
-		t.Errorf("%s is outdated; run the test with -update", path)
-	}
+	golden.CompareSection(t, "help/flags.md", "flags", table)
 }
 
 // TestFlagsPageListsUnlistedFlags: flags that the help of commands omits are on the page that errors

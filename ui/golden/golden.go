@@ -1,4 +1,4 @@
-// Package golden compares what tests draw with files. Only tests import it.
+// Package golden compares what tests draw and print with files. Only tests import it.
 package golden
 
 import (
@@ -10,7 +10,7 @@ import (
 )
 
 // Update is set if the files are to be written instead of compared.
-var Update = flag.Bool("update", false, "write testdata/*.golden and the tables of keys")
+var Update = flag.Bool("update", false, "write the files to compare with")
 
 // Trim returns text without blanks at the ends of lines; a selected line ends with some.
 func Trim(s string) string {
@@ -24,10 +24,14 @@ func Trim(s string) string {
 // Compare compares text with testdata/NAME.golden, in which ␛ stands for escape characters.
 func Compare(t *testing.T, name, got string) {
 	t.Helper()
-	file := filepath.Join("testdata", name+".golden")
-	got = Trim(strings.ReplaceAll(got, "\x1b", "␛")) + "\n"
+	CompareFile(t, filepath.Join("testdata", name+".golden"), Trim(strings.ReplaceAll(got, "\x1b", "␛"))+"\n")
+}
+
+// CompareFile compares text with a file.
+func CompareFile(t *testing.T, file, got string) {
+	t.Helper()
 	if want := saved(t, file, got); got != want {
-		t.Errorf("%s has changed; if that is right, run the test with -update:\n--- want\n%s\n--- got\n%s", name, want, got)
+		t.Errorf("%s has changed; if that is right, run the test with -update:\n--- want\n%s\n--- got\n%s", file, want, got)
 	}
 }
 

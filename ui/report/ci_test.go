@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lockstep/engine/event"
+	"lockstep/ui/golden"
 )
 
 func TestCIFromEnv(t *testing.T) {
@@ -43,7 +44,7 @@ func TestGitLabSections(t *testing.T) {
 		var out bytes.Buffer
 		to := Stream{Writer: &out, Style: plain, CI: GitLab}
 		Replay(scenario(t), New(ModeText, to, to).Operation(Options{}))
-		golden(t, name+".txt", out.Bytes())
+		golden.CompareFile(t, "testdata/"+name+".txt", out.String())
 	}
 	var out bytes.Buffer
 	to := Stream{Writer: &out, Style: plain, CI: GitLab}

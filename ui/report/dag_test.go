@@ -10,6 +10,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/ui/golden"
 )
 
 func dagPlan() *plan.Plan {
@@ -29,7 +30,7 @@ func TestDag(t *testing.T) {
 		if err := Dag(&out, "shop", dagPlan(), format, plain); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, "dag."+format, out.Bytes())
+		golden.CompareFile(t, "testdata/dag."+format, out.String())
 		for _, l := range strings.Split(out.String(), "\n") {
 			if format == "text" && ansi.StringWidth(l) > dagWidth {
 				t.Errorf("line of %d characters: %s", ansi.StringWidth(l), l)

@@ -14,6 +14,7 @@ import (
 	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/ui/golden"
 )
 
 // manyRoots is an install in which two groups fail at the same time, one of them because of two
@@ -115,7 +116,7 @@ func TestLastLinesOfFailure(t *testing.T) {
 				},
 				Record: func() string { return "20000101-000000-shop" },
 			}))
-			golden(t, "failure-"+name+".txt", out.Bytes())
+			golden.CompareFile(t, "testdata/failure-"+name+".txt", out.String())
 			lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 			last := strings.Join(lines[len(lines)-15:], "\n")
 			for _, want := range append(c.want, "\n  next: lockstep install shop ./shop -n shop\n") {

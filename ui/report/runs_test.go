@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"lockstep/engine/event"
+	"lockstep/ui/golden"
 )
 
 // inUTC makes local times the same on every machine.
@@ -49,13 +50,13 @@ func shift(events []event.Event, by time.Duration) []event.Event {
 }
 
 // output returns what a function writes to a Display as text.
-func output(t *testing.T, write func(Display) error) []byte {
+func output(t *testing.T, write func(Display) error) string {
 	t.Helper()
 	var out bytes.Buffer
 	if err := write(New(ModeText, Stream{Writer: &out, Style: plain}, Stream{Writer: &out, Style: plain})); err != nil {
 		t.Fatal(err)
 	}
-	return out.Bytes()
+	return out.String()
 }
 
 func TestRunsText(t *testing.T) {
@@ -71,7 +72,7 @@ func TestRunsText(t *testing.T) {
 	saveText(t, dir, "20000104-000000-shop", b.String()[:b.Len()/2]) // in the middle of a line
 	saveText(t, dir, "20000105-000000-shop", "")
 	runs := RecordedRuns(dir)
-	golden(t, "runs.txt", output(t, func(d Display) error { return d.Show(runs) }))
+	golden.CompareFile(t, "testdata/runs.txt", output(t, func(d Display) error { return d.Show(runs) }))
 	for _, r := range runs[:2] {
 		if r.Outcome != Killed || r.Exit != nil || r.Seconds == 0 {
 			t.Errorf("%+v", r)
@@ -135,7 +136,7 @@ func TestRecordText(t *testing.T) {
 	save(t, dir, "bad", failed(t))
 	save(t, dir, "killed", whole[:len(whole)/2])
 	for _, name := range []string{"whole", "bad", "killed"} {
-		golden(t, "run-"+name+".txt", output(t, func(d Display) error { return show(d, name) }))
+		golden.CompareFile(t, "testdata/run-"+name+".txt", output(t, func(d Display) error { return show(d, name) }))
 	}
 	var out bytes.Buffer
 	if err := show(New(ModeJSON, Stream{Writer: &out}, Stream{Writer: &out}), "bad"); err != nil {
@@ -192,7 +193,7 @@ func TestDiffRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "runs-diff.txt", output(t, func(d Display) error { return d.Show(DiffRuns(a, b)) }))
+	golden.CompareFile(t, "testdata/runs-diff.txt", output(t, func(d Display) error { return d.Show(DiffRuns(a, b)) }))
 	save(t, dir, "aborted", aborted(t))
 	c, err := ReadRecord(dir, "aborted")
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"lockstep/engine/event"
+	"lockstep/ui/golden"
 )
 
 // schemaID names the schema with its version, which changes only if a field is removed or changes its
@@ -91,15 +92,7 @@ func TestEventSchema(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	if text = append(text, '\n'); *update {
-		if err := os.WriteFile(schemaFile, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if EventsSchema != string(text) {
-		t.Errorf("%s is outdated, update it with go test ./ui/report -run Schema -update:\n%s", schemaFile, text)
-	}
+	golden.CompareFile(t, schemaFile, string(text)+"\n")
 }
 
 // incompatible lists the changes that break readers of the old schema.

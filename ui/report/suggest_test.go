@@ -8,6 +8,7 @@ import (
 
 	"lockstep/engine/infer"
 	"lockstep/engine/plan"
+	"lockstep/ui/golden"
 )
 
 // suggestion returns a small plan and the inferred order behind it.
@@ -38,7 +39,7 @@ func TestSuggestion(t *testing.T) {
 		if err := Suggestion(&out, "shop", Suggested{Plan: p, Order: o, NotInferred: [][2]string{{"shop:web", "shop:db"}}}, format, plain); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, "suggest."+format, out.Bytes())
+		golden.CompareFile(t, "testdata/suggest."+format, out.String())
 		if strings.Contains(out.String(), "\x1b") {
 			t.Errorf("%s is not clean", format)
 		}
@@ -47,7 +48,7 @@ func TestSuggestion(t *testing.T) {
 	if err := Suggestion(&all, "shop", Suggested{Plan: p, Order: o, All: true}, "text", plain); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "suggest.all", all.Bytes())
+	golden.CompareFile(t, "testdata/suggest.all", all.String())
 	// Edges of the drawing without a reason between their objects.
 	first := &plan.Group{ID: "shop/db:base", Chart: "shop/db", Name: "base"}
 	kinds := &plan.Group{ID: "shop/db:crds", Chart: "shop/db", Name: "crds", Layer: 1, After: []string{"shop/db:base"}}
@@ -57,7 +58,7 @@ func TestSuggestion(t *testing.T) {
 	if err := Suggestion(&indirect, "shop", Suggested{Plan: &plan.Plan{Groups: []*plan.Group{first, kinds, rest, api}}, Order: &infer.Order{}}, "text", plain); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "suggest.indirect", indirect.Bytes())
+	golden.CompareFile(t, "testdata/suggest.indirect", indirect.String())
 	var out bytes.Buffer
 	if err := Suggestion(&out, "shop", Suggested{Plan: &plan.Plan{}, Order: &infer.Order{}}, "json", plain); err != nil || strings.Contains(out.String(), "null") || !json.Valid(out.Bytes()) {
 		t.Error(err, out.String())

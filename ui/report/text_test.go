@@ -3,9 +3,6 @@ package report
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,29 +11,10 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/theme"
+	"lockstep/ui/golden"
 )
 
 var plain = Style{Theme: theme.New(theme.Options{})}
-
-var update = flag.Bool("update", false, "update the golden files")
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
-	}
-}
 
 // scenarios are operations with different outcomes.
 var scenarios = map[string]func(*testing.T) []event.Event{
@@ -63,7 +41,7 @@ func TestText(t *testing.T) {
 			if warnings.Len() > 0 {
 				out.WriteString("--- stderr\n" + warnings.String())
 			}
-			golden(t, name+".txt", out.Bytes())
+			golden.CompareFile(t, "testdata/"+name+".txt", out.String())
 			if strings.Contains(out.String(), "\x1b") {
 				t.Error("plain text contains control sequences")
 			}
@@ -75,14 +53,14 @@ func TestTextInColourAndASCII(t *testing.T) {
 	for name, style := range map[string]Style{"colour.txt": {Theme: theme.New(theme.Options{}), Codes: true}, "ascii.txt": {Theme: theme.New(theme.Options{ASCII: true})}} {
 		var out bytes.Buffer
 		Replay(failed(t), newTextLog(&out, &out, Options{Style: style}))
-		golden(t, name, out.Bytes())
+		golden.CompareFile(t, "testdata/"+name, out.String())
 	}
 }
 
 func TestSummary(t *testing.T) {
 	var out bytes.Buffer
 	Summary(&out, Replay(failed(t)), Options{Style: plain})
-	golden(t, "summary.txt", out.Bytes())
+	golden.CompareFile(t, "testdata/summary.txt", out.String())
 }
 
 // TestJSONIsTheEvents expects that -o json writes each event as one line, and that a log of the events that are read
@@ -94,7 +72,7 @@ func TestJSONIsTheEvents(t *testing.T) {
 		events := scenario(t)
 		var out bytes.Buffer
 		Replay(events, jsonLines{&out})
-		golden(t, name+".ndjson", out.Bytes())
+		golden.CompareFile(t, "testdata/"+name+".ndjson", out.String())
 		for i, line := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
 			want, err := json.Marshal(events[i])
 			if err != nil || line != string(want) {

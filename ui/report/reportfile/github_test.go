@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"lockstep/ui/golden"
 )
 
 // TestGitHub expects one annotation per failure, and the job summary after that of earlier steps.
@@ -26,7 +28,7 @@ func TestGitHub(t *testing.T) {
 	if err := r.Report(o); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "github.txt", log.Bytes())
+	golden.CompareFile(t, "testdata/github.txt", log.String())
 	text, _ := os.ReadFile(summary)
 	if want := "before\n" + string(o.markdown()) + "\n"; string(text) != want {
 		t.Errorf("job summary:\n%s\nwant\n%s", text, want)

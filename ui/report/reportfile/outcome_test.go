@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -18,29 +17,10 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
+	"lockstep/ui/golden"
 )
 
-var update = flag.Bool("update", false, "update the golden files")
-
 var install = event.Operation{Name: "install", Release: "shop", Namespace: "shop", Context: "kind-dev", Chart: "shop-1.0.0", Revision: 1, Timeout: 5 * time.Minute, ReadinessTimeout: time.Minute}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
-	}
-}
 
 // recorded reads the events of an operation that a test of package report recorded.
 func recorded(t *testing.T, name string) []event.Event {
@@ -82,7 +62,7 @@ func TestReports(t *testing.T) {
 	}
 	for name, o := range outcomes {
 		for format, ext := range map[string]string{"junit": "xml", "json": "json", "markdown": "md"} {
-			golden(t, name+"."+ext, formats[format](o))
+			golden.CompareFile(t, "testdata/"+name+"."+ext, string(formats[format](o)))
 		}
 	}
 }
