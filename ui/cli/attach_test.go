@@ -114,11 +114,11 @@ func (m *machine) waitPaused() {
 	m.runUntil("ctl s status", "paused")
 }
 
-// runUntil runs lockstep repeatedly until it succeeds and prints a text.
+// runUntil runs lockstep repeatedly until it succeeds and prints a text. The pauses leave the processor to the run that it waits for.
 func (m *machine) runUntil(command, want string) {
 	m.t.Helper()
 	last := ""
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
 		out, ends := m.start(strings.Fields(command)...)
 		code := ends()
 		if last = out.String(); code == 0 && strings.Contains(last, want) {
@@ -273,11 +273,8 @@ func TestCtlLargeEdit(t *testing.T) {
 	if code := ends(); code != 0 {
 		t.Errorf("the run: exit code %d\n%s", code, out)
 	}
-	helm := exec.Command(testcluster.Helm(t), "get", "all", "s", "-n", "largeedit")
-	helm.Env = append(os.Environ(), m.env...)
-	got, err := helm.CombinedOutput()
-	if text := string(got); err != nil || !strings.Contains(text, "REVISION: 2") || !strings.Contains(text, large) || !strings.Contains(text, `length: "3145728"`) {
-		t.Errorf("release: got %.300q, %v", got, err)
+	if text := helm(t, m.env, "get", "all", "s", "-n", "largeedit"); !strings.Contains(text, "REVISION: 2") || !strings.Contains(text, large) || !strings.Contains(text, `length: "3145728"`) {
+		t.Errorf("release: got %.300q", text)
 	}
 }
 
@@ -296,8 +293,8 @@ func TestAttachAfterHangup(t *testing.T) {
 	if code := c.ends(); code != 0 {
 		t.Errorf("the run: exit code %d", code)
 	}
-	if list, err := helmList(t, m.env, "gone"); err != nil || !strings.Contains(list, "deployed") {
-		t.Errorf("the release should be deployed: %v %s", err, list)
+	if list := helm(t, m.env, "list", "-n", "gone"); !strings.Contains(list, "deployed") {
+		t.Errorf("the release should be deployed: %s", list)
 	}
 }
 
@@ -319,8 +316,8 @@ func TestLeftRunning(t *testing.T) {
 	again.keys("c")
 	again.await(0, "press q to quit")
 	again.done()
-	if list, err := helmList(t, m.env, "left"); err != nil || !strings.Contains(list, "deployed") {
-		t.Errorf("the release should be deployed: %v %s", err, list)
+	if list := helm(t, m.env, "list", "-n", "left"); !strings.Contains(list, "deployed") {
+		t.Errorf("the release should be deployed: %s", list)
 	}
 }
 

@@ -81,7 +81,7 @@ func TestFixHeldFailure(t *testing.T) {
 	if err != nil || d.Spec.Template.Spec.Containers[0].Image != "example/app:1.1" {
 		t.Errorf("the fix was overwritten: %v", err)
 	}
-	if list, err := helmList(t, []string{"KUBECONFIG=" + cluster.Kubeconfig}, "mended"); err != nil || !strings.Contains(list, "deployed") {
-		t.Errorf("the release should be deployed: %v %s", err, list)
+	if list := helm(t, []string{"KUBECONFIG=" + cluster.Kubeconfig}, "list", "-n", "mended"); !strings.Contains(list, "deployed") {
+		t.Errorf("the release should be deployed: %s", list)
 	}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,10 +46,8 @@ func TestEditOnScreen(t *testing.T) {
 	c.press("c", "press q to quit")
 	c.done()
 	for what, want := range map[string]string{"values": "word: right", "manifest": "word: other"} {
-		helm := exec.Command(testcluster.Helm(t), "get", what, "edited", "-n", "edited")
-		helm.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
-		if out, err := helm.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
-			t.Errorf("helm get %s: %v\n%s", what, err, out)
+		if out := helm(t, []string{"KUBECONFIG=" + cluster.Kubeconfig}, "get", what, "edited", "-n", "edited"); !strings.Contains(out, want) {
+			t.Errorf("helm get %s:\n%s", what, out)
 		}
 	}
 	r, err := report.ReadRecord(filepath.Join(state, "lockstep", "runs"), report.Runs(filepath.Join(state, "lockstep", "runs"))[0])
@@ -75,7 +72,8 @@ func TestEditOnScreen(t *testing.T) {
 // TestEditOnAttachedScreen edits values of another process's run, which are saved to a private file
 // on this side (R46, R47).
 func TestEditOnAttachedScreen(t *testing.T) {
-	m, dir, program := newMachine(t), t.TempDir(), testcluster.Helm(t)
+	m, dir := newMachine(t), t.TempDir()
+	testcluster.Helm(t) // go finds it only in the module
 	t.Chdir(dir)
 	chart := writeChart(t, map[string]string{
 		"Chart.yaml":         "apiVersion: v2\nname: s\nversion: 1.0.0\n",
@@ -98,9 +96,7 @@ func TestEditOnAttachedScreen(t *testing.T) {
 	if info, unseen := os.Stat(file); err != nil || unseen != nil || string(text) != "word: right\n" || info.Mode() != 0o600 {
 		t.Errorf("the file has %q: %v, %v", text, err, unseen)
 	}
-	helm := exec.Command(program, "get", "all", "s", "-n", "attachededit")
-	helm.Env = append(os.Environ(), m.env...)
-	if out, err := helm.CombinedOutput(); err != nil || !strings.Contains(string(out), "word: right") || !strings.Contains(string(out), `word: "right"`) {
-		t.Errorf("helm get all: %v\n%s", err, out)
+	if out := helm(t, m.env, "get", "all", "s", "-n", "attachededit"); !strings.Contains(out, "word: right") || !strings.Contains(out, `word: "right"`) {
+		t.Errorf("helm get all:\n%s", out)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -242,11 +241,7 @@ func TestReplacedPodOfATakenRelease(t *testing.T) {
 	m.run(0, "install", "s", chart, "-n", ns, "--no-tui", "--set", "v=one")
 	out, ends := m.startInCluster(ns, "upgrade", "s", chart, "--set", "v=two", "--break-on", "second")
 	m.runUntil("ctl s status -n "+ns, "paused")
-	helm := exec.CommandContext(t.Context(), testcluster.Helm(t), "rollback", "s", "1", "-n", ns)
-	helm.Env = append(os.Environ(), m.env...)
-	if text, err := helm.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	helm(t, m.env, "rollback", "s", "1", "-n", ns)
 	killPod(t.Context(), t, client, ns, podsOf("s"))
 	if code := ends(); code != 1 {
 		t.Errorf("exit code %d\n%s", code, out)

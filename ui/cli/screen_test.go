@@ -132,7 +132,13 @@ func (c *terminal) mark() int { return len(c.shown()) }
 // await waits until one of the texts is sent after a mark.
 func (c *terminal) await(since int, texts ...string) {
 	c.t.Helper()
+	read := -1
 	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		n := len(c.raw())
+		if n == read {
+			continue
+		}
+		read = n
 		shown := c.shown()
 		for _, text := range texts {
 			if strings.Contains(shown[min(since, len(shown)):], text) {
@@ -203,9 +209,8 @@ func TestScreenControlsRuns(t *testing.T) {
 		}
 		c.restored()
 		c.await(0, " aborted by ")
-		out, err := helmList(t, env, "a")
-		if err != nil || strings.Contains(out, "fanout") {
-			t.Errorf("the release is still there: %v %s", err, out)
+		if out := helm(t, env, "list", "-n", "a"); strings.Contains(out, "fanout") {
+			t.Errorf("the release is still there: %s", out)
 		}
 	})
 
@@ -222,9 +227,8 @@ func TestScreenControlsRuns(t *testing.T) {
 		c.restored()
 		c.await(0, "install s failed after")
 		c.await(0, "never started: after")
-		out, err := helmList(t, env, "g")
-		if err != nil || !strings.Contains(out, "failed") {
-			t.Errorf("the release should be failed: %v %s", err, out)
+		if out := helm(t, env, "list", "-n", "g"); !strings.Contains(out, "failed") {
+			t.Errorf("the release should be failed: %s", out)
 		}
 	})
 
@@ -252,9 +256,8 @@ func TestScreenControlsRuns(t *testing.T) {
 		if strings.Contains(c.raw(), "\x1b[?1049h") {
 			t.Error("there was a screen")
 		}
-		out, err := helmList(t, env, "f")
-		if err != nil || !strings.Contains(out, "failed") {
-			t.Errorf("the release should be failed: %v %s", err, out)
+		if out := helm(t, env, "list", "-n", "f"); !strings.Contains(out, "failed") {
+			t.Errorf("the release should be failed: %s", out)
 		}
 	})
 
@@ -309,13 +312,16 @@ func (c *terminal) restored() {
 	}
 }
 
-// helmList returns the output of helm list for a namespace.
-func helmList(t *testing.T, env []string, namespace string) (string, error) {
+// helm runs Helm, which must succeed, and returns its output.
+func helm(t *testing.T, env []string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), testcluster.Helm(t), "list", "-n", namespace)
+	cmd := exec.CommandContext(t.Context(), testcluster.Helm(t), args...)
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
-	return string(out), err
+	if err != nil {
+		t.Errorf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
 }
 
 // TestAccessibleMode: with ACCESSIBLE, lockstep prints lines on a terminal.
