@@ -65,7 +65,7 @@ var wideStructs = map[string]string{
 // TestNoProgramInGit checks that no file in git is so large that it must be a program or other
 // output of a build.
 func TestNoProgramInGit(t *testing.T) {
-	for _, name := range strings.Split(string(output(t, ".", "git", "ls-files", "-z")), "\x00") {
+	for name := range strings.SplitSeq(string(output(t, ".", "git", "ls-files", "-z")), "\x00") {
 		if f, err := os.Lstat(name); err == nil && f.Size() > maxSize {
 			t.Errorf("%s has %d bytes: remove it from git", name, f.Size())
 		}

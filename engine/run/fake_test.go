@@ -183,10 +183,10 @@ func groupsOf(lines ...string) []*plan.Group {
 		head, objects, _ := strings.Cut(l, ":")
 		name, after, _ := strings.Cut(head, "<")
 		g := &plan.Group{ID: "c:" + strings.TrimSpace(name), Chart: "c", Name: strings.TrimSpace(name), After: []string{}}
-		for _, a := range strings.Fields(after) {
+		for a := range strings.FieldsSeq(after) {
 			g.After = append(g.After, "c:"+a)
 		}
-		for _, wave := range strings.Split(objects, ",") {
+		for wave := range strings.SplitSeq(objects, ",") {
 			names := strings.Fields(wave)
 			for _, n := range names {
 				o := plan.Object{Kind: "Pod", Namespace: "n", Name: n}

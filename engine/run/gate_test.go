@@ -46,7 +46,7 @@ func outsideOf(changes ...change) func(context.Context, *plan.Group, func(Observ
 // gatedStage is a stage of groups; waits has the names of the Secrets outside the release, by group.
 func gatedStage(timeout time.Duration, waits map[string]string, groups []*plan.Group, changes ...change) Stage {
 	for _, g := range groups {
-		for _, name := range strings.Fields(waits[g.Name]) {
+		for name := range strings.FieldsSeq(waits[g.Name]) {
 			g.WaitFor = append(g.WaitFor, plan.Object{Kind: "Secret", Namespace: "n", Name: name})
 		}
 	}

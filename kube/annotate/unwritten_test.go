@@ -2,6 +2,7 @@ package annotate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -71,9 +72,7 @@ func TestAllOrNothing(t *testing.T) {
 				if needs[group] != "" {
 					more[plan.AnnotationGroupDependsOn] = needs[group]
 				}
-				for key, value := range res.Annotations {
-					more[key] = value
-				}
+				maps.Copy(more, res.Annotations)
 				res.Annotations = more
 				order.Resources = append(order.Resources, res)
 			}

@@ -28,7 +28,7 @@ func (t *Target) replaceBroken(ctx context.Context, i *resource.Info, obj plan.O
 	if !ok || obj.Group != "apps" || obj.Kind != "StatefulSet" || t.session.KeepBrokenPods || !diagnose.MayBlock(u) {
 		return nil
 	}
-	for looks := 0; looks < maxLooks; looks++ {
+	for range maxLooks {
 		blocked, err := t.awaitObserved(ctx, obj)
 		if err != nil {
 			return deleted // the diagnosis says why the StatefulSet is not ready

@@ -64,7 +64,7 @@ func printBuilt(path string, embed bool, selectors []string, values map[string]a
 	}
 	folder := filepath.Dir(path)
 	var releases []any
-	for _, part := range strings.Split("\n"+string(text), "\n---") {
+	for part := range strings.SplitSeq("\n"+string(text), "\n---") {
 		var doc struct {
 			Helmfiles []struct{ Path string }
 			Releases  []map[string]any

@@ -286,7 +286,7 @@ func matchesSelectors(rel Release, chart string, selectors []string) (bool, erro
 	labels := allLabels(rel, chart)
 	for _, s := range selectors {
 		matches := true
-		for _, term := range strings.Split(s, ",") {
+		for term := range strings.SplitSeq(s, ",") {
 			key, value, found := strings.Cut(term, "=")
 			if !found || key == "" || key == "!" {
 				return false, fmt.Errorf("selector %q: use key=value or key!=value, separated by commas", s)

@@ -156,7 +156,7 @@ func (r *reader) documents(path string) (parts [][]*node, template *position, is
 		return nil, &position{path, 1}, false, nil
 	}
 	line := 0
-	for _, part := range bytes.Split(data, []byte("\n---\n")) {
+	for part := range bytes.SplitSeq(data, []byte("\n---\n")) {
 		if !directives.Match(part) {
 			docs, err := parse(path, append(bytes.Repeat([]byte("\n"), line), part...)) // for line numbers of the file
 			if err != nil {

@@ -132,8 +132,8 @@ func (l *Lease) write(ctx context.Context, previous *coordinationv1.Lease) (*coo
 	metav1.SetMetaDataLabel(&object.ObjectMeta, managedBy, "lockstep")
 	metav1.SetMetaDataAnnotation(&object.ObjectMeta, holderKey, string(holder))
 	object.Spec = coordinationv1.LeaseSpec{
-		HolderIdentity: ptr.To(l.self.identity()), LeaseDurationSeconds: ptr.To(int32(l.duration / time.Second)),
-		AcquireTime: &now, RenewTime: &now, LeaseTransitions: ptr.To(ptr.Deref(object.Spec.LeaseTransitions, -1) + 1),
+		HolderIdentity: new(l.self.identity()), LeaseDurationSeconds: new(int32(l.duration / time.Second)),
+		AcquireTime: &now, RenewTime: &now, LeaseTransitions: new(ptr.Deref(object.Spec.LeaseTransitions, -1) + 1),
 	}
 	l.unconfirmed = append(l.unconfirmed, sent)
 	if previous != nil {

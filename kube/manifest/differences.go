@@ -128,7 +128,7 @@ func AsStored(u *unstructured.Unstructured) *unstructured.Unstructured {
 		data = map[string]any{}
 	}
 	for key, text := range texts {
-		data[key] = base64.StdEncoding.EncodeToString([]byte(fmt.Sprint(text)))
+		data[key] = base64.StdEncoding.EncodeToString(fmt.Append(nil, text))
 	}
 	u.Object["data"] = data
 	delete(u.Object, "stringData")

@@ -39,7 +39,7 @@ func (s *simulation) revisions() *release.Revisions {
 
 // objectsIn returns the objects of a manifest.
 func objectsIn(text string) (resources []plan.Resource) {
-	for _, name := range strings.Fields(text) {
+	for name := range strings.FieldsSeq(text) {
 		resources = append(resources, plan.Resource{Object: plan.Object{Kind: "ConfigMap", Name: name}})
 	}
 	return resources
@@ -73,7 +73,7 @@ func (s *simulation) deploy(target string, helm, rollback, interrupted bool) {
 		}
 	}
 	rel := &rel1.Release{Version: len(s.history) + 1, Manifest: target, Info: &rel1.Info{Status: rcommon.StatusFailed}}
-	for _, name := range strings.Fields(target) {
+	for name := range strings.FieldsSeq(target) {
 		if interrupted && s.r.IntN(2) == 0 {
 			break
 		}

@@ -214,7 +214,7 @@ func TestKeysAreUnique(t *testing.T) {
 	for _, table := range tables() {
 		seen := map[string]string{}
 		for _, b := range table {
-			for _, k := range strings.Fields(b.Keys) {
+			for k := range strings.FieldsSeq(b.Keys) {
 				if seen[k] != "" {
 					t.Errorf("%q is %q and %q", k, seen[k], b.About)
 				}

@@ -78,7 +78,7 @@ func (v view) open(t testing.TB, w, h int, l theme.Options) *rig {
 	if v.asks {
 		s.settle() // load the diff in the pane
 	}
-	for _, key := range strings.Fields(v.keys) {
+	for key := range strings.FieldsSeq(v.keys) {
 		s.press(key)
 		if v.asks {
 			s.settle()

@@ -534,7 +534,7 @@ func TestNoKeyIsBothHarmlessAndFinal(t *testing.T) {
 	harmful := map[string]string{}
 	for _, table := range tables() {
 		for _, b := range table {
-			for _, k := range strings.Fields(b.Keys) {
+			for k := range strings.FieldsSeq(b.Keys) {
 				if final.MatchString(b.About) {
 					harmful[k] = b.About
 				}
@@ -548,7 +548,7 @@ func TestNoKeyIsBothHarmlessAndFinal(t *testing.T) {
 	}
 	for _, table := range tables() {
 		for _, b := range table {
-			for _, k := range strings.Fields(b.Keys) {
+			for k := range strings.FieldsSeq(b.Keys) {
 				if harmful[k] != "" && !final.MatchString(b.About) {
 					t.Errorf("%s: %q in one place, %q in another", k, harmful[k], b.About)
 				}

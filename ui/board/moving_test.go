@@ -259,7 +259,7 @@ func TestKeyTable(t *testing.T) {
 			if b.Keys == "" || b.About == "" || b.Do == nil {
 				t.Errorf("%v is not explained", b.Keys)
 			}
-			for _, k := range strings.Fields(b.Keys) {
+			for k := range strings.FieldsSeq(b.Keys) {
 				if seen[k] {
 					t.Errorf("%q has two bindings", k)
 				}

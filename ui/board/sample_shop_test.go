@@ -42,7 +42,7 @@ func groups(lines []string) []*plan.Group {
 			layer[id] = max(layer[id], layer[a]+1)
 		}
 		g.Layer = layer[id]
-		for _, o := range strings.Fields(f[1]) {
+		for o := range strings.FieldsSeq(f[1]) {
 			kind, name, _ := strings.Cut(o, "/")
 			g.Objects = append(g.Objects, plan.Object{Kind: kind, Namespace: "shop", Name: name})
 			g.Waves = append(g.Waves, plan.Wave{Count: 1})

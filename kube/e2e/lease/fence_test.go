@@ -10,7 +10,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
@@ -97,7 +96,7 @@ func TestInstallWithOldLease(t *testing.T) {
 	now := metav1.NewMicroTime(time.Now())
 	_, err := r.Cluster.CoordinationV1().Leases(r.Namespace).Create(t.Context(), &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: lease.Name("t"), Annotations: map[string]string{"lockstep/holder": `{"user":"ada","host":"elsewhere","operation":"install"}`}},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("ada@elsewhere/0/"), LeaseDurationSeconds: ptr.To(int32(1)), AcquireTime: &now, RenewTime: &now},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("ada@elsewhere/0/"), LeaseDurationSeconds: new(int32(1)), AcquireTime: &now, RenewTime: &now},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
@@ -193,7 +192,7 @@ func foreignLease(r *rig.Rig) (renew func()) {
 	leases := r.Cluster.CoordinationV1().Leases(r.Namespace)
 	_, err := leases.Create(r.T.Context(), &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: lease.Name("t")},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("ada@elsewhere"), LeaseDurationSeconds: ptr.To(int32(2)), AcquireTime: &now, RenewTime: &now},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("ada@elsewhere"), LeaseDurationSeconds: new(int32(2)), AcquireTime: &now, RenewTime: &now},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		r.T.Fatal(err)

@@ -47,7 +47,7 @@ func (s *Screen) SetFilter(query string) {
 func (s *Screen) Refilter() {
 	f := &s.Filter
 	f.words = f.words[:0]
-	for _, w := range strings.Fields(strings.ToLower(f.Query)) {
+	for w := range strings.FieldsSeq(strings.ToLower(f.Query)) {
 		f.words = append(f.words, word{w, theme.MayBeStatus(w)})
 	}
 	if !f.On() {

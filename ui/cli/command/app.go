@@ -81,7 +81,7 @@ func usageArgs(cmd *cobra.Command) string { return strings.Join(strings.Fields(c
 
 // NeededArgs lists the required arguments of a command, in the first of its forms: NAME, CHART.
 func NeededArgs(cmd *cobra.Command) (needed []string) {
-	for _, word := range strings.Fields(usageArgs(cmd)) {
+	for word := range strings.FieldsSeq(usageArgs(cmd)) {
 		switch word[0] {
 		case '|':
 			return needed
