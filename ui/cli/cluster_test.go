@@ -13,7 +13,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	kubeversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	"lockstep/kube/throwaway"
@@ -48,26 +47,18 @@ func TestClusterScripts(t *testing.T) {
 				return nil
 			},
 			Cmds:      map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "await": await, "parses": parses},
-			Condition: func(cond string) (bool, error) { return kubernetesVersion(cluster, cond) },
+			Condition: func(cond string) (bool, error) { return kubernetesVersion(t, cluster, cond) },
 		})
 	})
 }
 
 // kubernetesVersion is the condition [kubernetes:1.33]: the cluster has that version or a later one.
-func kubernetesVersion(cluster *testcluster.Cluster, condition string) (bool, error) {
+func kubernetesVersion(t *testing.T, cluster *testcluster.Cluster, condition string) (bool, error) {
 	minimum, ok := strings.CutPrefix(condition, "kubernetes:")
 	if !ok {
 		return false, fmt.Errorf("unknown condition %s", condition)
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig)
-	if err != nil {
-		return false, err
-	}
-	client, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return false, err
-	}
-	running, err := client.ServerVersion()
+	running, err := discovery.NewDiscoveryClientForConfigOrDie(cluster.Config(t)).ServerVersion()
 	if err != nil {
 		return false, err
 	}
