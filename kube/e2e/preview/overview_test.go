@@ -233,7 +233,7 @@ func TestStartedJob(t *testing.T) {
 			}
 			r.Run(op, nil) // it may see a failed Job before its end
 			start := time.Now()
-			f := follow(t, rig.Connect(t, r.Namespace), r.Namespace)
+			f := followReleases(t, rig.Connect(t, r.Namespace), r.Namespace)
 			key := kube.ReleaseKey{Namespace: r.Namespace, Name: "t"}
 			f.Want([]kube.ReleaseKey{key})
 			says := func(cause string) func() bool {
@@ -248,14 +248,14 @@ func TestStartedJob(t *testing.T) {
 			if t.Failed() {
 				t.Logf("it says: %+v", f.row("t"))
 			}
-			for resource, n := range requests(r, start) {
+			for resource, n := range requestsSince(r, start) {
 				if n > 3 {
 					t.Errorf("%d requests for %s, want at most 3", n, resource)
 				}
 			}
 			quiet := time.Now()
 			time.Sleep(2 * time.Second)
-			if n := requests(r, quiet); len(n) > 0 && c.seen != c.selected { // else the diagnosis may still run
+			if n := requestsSince(r, quiet); len(n) > 0 && c.seen != c.selected { // else the diagnosis may still run
 				t.Errorf("while nothing changes, there are requests: %v", n)
 			}
 		})
