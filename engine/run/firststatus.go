@@ -31,7 +31,7 @@ func (o *object) judge() event.Judge {
 func (s *stage) evaluateSilent(g *group, o *object) {
 	limit := s.firstStatusTimeout()
 	if limit == 0 && !o.statusOverdue {
-		s.setStatusOverdue(g, o)
+		s.setStatusOverdue(o)
 	}
 	if o.statusOverdue && o.last.Status == event.Ready {
 		s.setReady(g, o, wroteNothing(limit))
@@ -59,12 +59,12 @@ func (s *stage) stopAwaitingStatus(g *group, o *object) {
 	if !o.awaitsStatus() {
 		return
 	}
-	s.setStatusOverdue(g, o)
+	s.setStatusOverdue(o)
 	s.assess(g, o)
 }
 
 // setStatusOverdue records that an object counts although its controller has written no status, and warns once for each kind.
-func (s *stage) setStatusOverdue(g *group, o *object) {
+func (s *stage) setStatusOverdue(o *object) {
 	o.statusOverdue = true
 	kind := o.GroupKind()
 	if o.last.Status != event.Ready || s.m.silentKinds[kind] {

@@ -53,7 +53,7 @@ func CheckCRDs(s *session.Session, crds session.CRDs) (found Findings, err error
 			return found, fmt.Errorf("%s: read CustomResourceDefinition/%s: %w", d.Source, d.Object.GetName(), err)
 		}
 		o := plan.Object{Group: crdKind.Group, Kind: crdKind.Kind, Name: live.GetName()}
-		conflict, warning := checkCRD(s, o, live, d.Object)
+		conflict, warning := checkCRD(s, live, d.Object)
 		if conflict != "" {
 			found.Conflicts = append(found.Conflicts, plan.Warning{Rule: "R29a", Object: &o, Message: fmt.Sprintf("%s: %s (%s)", o, conflict, d.Source)})
 		}
@@ -67,7 +67,7 @@ func CheckCRDs(s *session.Session, crds session.CRDs) (found Findings, err error
 // Findings are what CheckCRDs finds.
 type Findings struct{ Conflicts, Warnings []plan.Warning }
 
-func checkCRD(s *session.Session, o plan.Object, live, next *unstructured.Unstructured) (conflict, warning string) {
+func checkCRD(s *session.Session, live, next *unstructured.Unstructured) (conflict, warning string) {
 	scope := s.Common.Scope("")
 	if seen := manifest.SeenAs(live); seen.Marks.Release != "" && scope.Other(seen) != "" {
 		return "it belongs to " + scope.Other(seen) + ": upgrade that release, or use --crds=create", ""

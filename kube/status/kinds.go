@@ -9,11 +9,10 @@ const (
 	healthyTrue   = `{.conditions[?(@.type=="Healthy")].status} == True`
 )
 
+var suspendable = []Halt{{"spec.suspend", "true", "suspended: its controller leaves it as it is"}}
+
 func paused(path, is string) []Halt {
 	return []Halt{{path, is, "paused: its controller leaves it as it is"}}
-}
-func suspendedBy(path string) []Halt {
-	return []Halt{{path, "true", "suspended: its controller leaves it as it is"}}
 }
 func annotation(key string) string { return "metadata.annotations[" + key + "]" }
 func conditionTrue(kind string) string {
@@ -43,7 +42,7 @@ var knownKinds = []KnownKind{
 		Halts:   []Halt{{"spec.paused", "true", "paused: its controller leaves it as it is"}, {"status.phase", "Paused", "paused at a step: the new version waits to be promoted"}},
 		Project: "argoproj/argo-rollouts", Version: "1.9.1"},
 	{Group: "argoproj.io", Kinds: []string{"Workflow"}, Success: []string{`{.phase} == Succeeded`}, Failure: []string{`{.phase} == Failed`, `{.phase} == Error`},
-		Halts: suspendedBy("spec.suspend"), Project: "argoproj/argo-workflows", Version: "4.1.2"},
+		Halts: suspendable, Project: "argoproj/argo-workflows", Version: "4.1.2"},
 	{Group: "beat.k8s.elastic.co", Kinds: []string{"Beat"}, Success: []string{`{.health} == green`}, Halts: paused(annotation("eck.k8s.elastic.co/managed"), "false"),
 		Project: "elastic/cloud-on-k8s", Version: "3.5.0"},
 	{Group: "bitnami.com", Kinds: []string{"SealedSecret"}, Success: []string{conditionTrue("Synced")}, Project: "bitnami-labs/sealed-secrets", Version: "0.36.6"},
@@ -70,22 +69,22 @@ var knownKinds = []KnownKind{
 		Halts: paused(annotation("eck.k8s.elastic.co/managed"), "false"), Project: "elastic/cloud-on-k8s", Version: "3.5.0"},
 	{Group: "extensions.istio.io", Kinds: []string{"TrafficExtension", "WasmPlugin"}, MayBeSilent: true, Project: "istio/istio", Version: "1.30.3"},
 	{Group: "flagger.app", Kinds: []string{"Canary"}, Success: []string{`{.phase} == Initialized`, `{.phase} == Succeeded`}, Failure: []string{`{.phase} == Failed`},
-		Halts: suspendedBy("spec.suspend"), Project: "fluxcd/flagger", Version: "1.44.0"},
+		Halts: suspendable, Project: "fluxcd/flagger", Version: "1.44.0"},
 	{Group: "flink.apache.org", Kinds: []string{"FlinkDeployment", "FlinkSessionJob"}, Success: []string{`{.lifecycleState} == STABLE`}, Failure: []string{`{.lifecycleState} == FAILED`, `{.lifecycleState} == ROLLED_BACK`},
-		Halts: []Halt{{"spec.job.state", "suspended", "suspended: its job does not run"}}, Project: "apache/flink-kubernetes-operator", Version: "1.15.0"},
+		Halts: []Halt{{"spec.job.state", "suspendable", "suspendable: its job does not run"}}, Project: "apache/flink-kubernetes-operator", Version: "1.15.0"},
 	{Group: "gateway.networking.k8s.io", Kinds: []string{"Gateway"}, Success: []string{conditionTrue("Programmed")}, Project: "kubernetes-sigs/gateway-api", Version: "1.6.1"},
 	{Group: "gateway.networking.k8s.io", Kinds: []string{"GatewayClass"}, Success: []string{acceptedTrue}, Project: "kubernetes-sigs/gateway-api", Version: "1.6.1"},
 	{Group: "gateway.networking.k8s.io", Kinds: []string{"GRPCRoute", "HTTPRoute", "TCPRoute", "TLSRoute", "UDPRoute"},
 		Success: []string{`{.parents[*].conditions[?(@.type=="Accepted")].status} == True`}, Project: "kubernetes-sigs/gateway-api", Version: "1.6.1"},
-	{Group: "grafana.integreatly.org", Kinds: []string{"Grafana"}, Success: []string{`{.stage} == complete && {.stageStatus} == success`}, Halts: suspendedBy("spec.suspend"),
+	{Group: "grafana.integreatly.org", Kinds: []string{"Grafana"}, Success: []string{`{.stage} == complete && {.stageStatus} == success`}, Halts: suspendable,
 		Project: "grafana/grafana-operator", Version: "5.24.0"},
-	{Group: "grafana.integreatly.org", Kinds: []string{"GrafanaDashboard"}, Success: []string{conditionTrue("DashboardSynchronized")}, Halts: suspendedBy("spec.suspend"),
+	{Group: "grafana.integreatly.org", Kinds: []string{"GrafanaDashboard"}, Success: []string{conditionTrue("DashboardSynchronized")}, Halts: suspendable,
 		Project: "grafana/grafana-operator", Version: "5.24.0"},
-	{Group: "grafana.integreatly.org", Kinds: []string{"GrafanaDatasource"}, Success: []string{conditionTrue("DatasourceSynchronized")}, Halts: suspendedBy("spec.suspend"),
+	{Group: "grafana.integreatly.org", Kinds: []string{"GrafanaDatasource"}, Success: []string{conditionTrue("DatasourceSynchronized")}, Halts: suspendable,
 		Project: "grafana/grafana-operator", Version: "5.24.0"},
-	{Group: "grafana.integreatly.org", Kinds: []string{"GrafanaFolder"}, Success: []string{conditionTrue("FolderSynchronized")}, Halts: suspendedBy("spec.suspend"),
+	{Group: "grafana.integreatly.org", Kinds: []string{"GrafanaFolder"}, Success: []string{conditionTrue("FolderSynchronized")}, Halts: suspendable,
 		Project: "grafana/grafana-operator", Version: "5.24.0"},
-	{Group: "helm.toolkit.fluxcd.io", Kinds: []string{"HelmRelease"}, Halts: suspendedBy("spec.suspend"), Project: "fluxcd/helm-controller", Version: "1.6.3"},
+	{Group: "helm.toolkit.fluxcd.io", Kinds: []string{"HelmRelease"}, Halts: suspendable, Project: "fluxcd/helm-controller", Version: "1.6.3"},
 	{Group: "kafka.strimzi.io", Kinds: []string{"Kafka", "KafkaBridge", "KafkaConnect", "KafkaConnector", "KafkaMirrorMaker2", "KafkaNodePool", "KafkaTopic", "KafkaUser"},
 		Success: []string{readyTrue}, Halts: paused(annotation("strimzi.io/pause-reconciliation"), "true"), Project: "strimzi/strimzi-kafka-operator", Version: "1.2.0"},
 	{Group: "keda.sh", Kinds: []string{"ClusterTriggerAuthentication", "TriggerAuthentication"}, MayBeSilent: true, Project: "kedacore/keda", Version: "2.20.2"},
@@ -94,7 +93,7 @@ var knownKinds = []KnownKind{
 	{Group: "kubevirt.io", Kinds: []string{"VirtualMachine"}, Success: []string{readyTrue},
 		Halts:   []Halt{{"spec.running", "false", "stopped: it does not run"}, {"spec.runStrategy", "Halted", "stopped: it does not run"}, {"spec.runStrategy", "Manual", "runStrategy Manual: somebody has to start it"}},
 		Project: "kubevirt/kubevirt", Version: "1.9.0"},
-	{Group: "kustomize.toolkit.fluxcd.io", Kinds: []string{"Kustomization"}, Halts: suspendedBy("spec.suspend"), Project: "fluxcd/kustomize-controller", Version: "1.9.4"},
+	{Group: "kustomize.toolkit.fluxcd.io", Kinds: []string{"Kustomization"}, Halts: suspendable, Project: "fluxcd/kustomize-controller", Version: "1.9.4"},
 	{Group: "logstash.k8s.elastic.co", Kinds: []string{"Logstash"}, Success: []string{`{.health} == green`}, Halts: paused(annotation("eck.k8s.elastic.co/managed"), "false"),
 		Project: "elastic/cloud-on-k8s", Version: "3.5.0"},
 	{Group: "metallb.io", Kinds: []string{"BFDProfile", "BGPAdvertisement", "BGPPeer", "Community", "IPAddressPool", "L2Advertisement"}, MayBeSilent: true,
@@ -134,18 +133,18 @@ var knownKinds = []KnownKind{
 	{Group: "pxc.percona.com", Kinds: []string{"PerconaXtraDBCluster"}, Success: []string{`{.state} == ready`}, Halts: paused("spec.pause", "true"), Project: "percona/percona-xtradb-cluster-operator", Version: "1.19.0"},
 	{Group: "rabbitmq.com", Kinds: []string{"RabbitmqCluster"}, Success: []string{conditionTrue("AllReplicasReady") + " && " + conditionTrue("ReconcileSuccess")},
 		Project: "rabbitmq/cluster-operator", Version: "2.22.3"},
-	{Group: "ray.io", Kinds: []string{"RayCluster"}, Success: []string{`{.state} == ready`}, Halts: suspendedBy("spec.suspend"), Project: "ray-project/kuberay", Version: "1.7.0"},
+	{Group: "ray.io", Kinds: []string{"RayCluster"}, Success: []string{`{.state} == ready`}, Halts: suspendable, Project: "ray-project/kuberay", Version: "1.7.0"},
 	{Group: "ray.io", Kinds: []string{"RayJob"}, Success: []string{`{.jobDeploymentStatus} == Complete`}, Failure: []string{`{.jobDeploymentStatus} == Failed`, `{.jobDeploymentStatus} == ValidationFailed`},
-		Halts: suspendedBy("spec.suspend"), Project: "ray-project/kuberay", Version: "1.7.0"},
+		Halts: suspendable, Project: "ray-project/kuberay", Version: "1.7.0"},
 	{Group: "redis.redis.opstreelabs.in", Kinds: []string{"Redis", "RedisSentinel"}, MayBeSilent: true, Project: "OT-CONTAINER-KIT/redis-operator", Version: "0.26.0"},
 	{Group: "redis.redis.opstreelabs.in", Kinds: []string{"RedisCluster"}, Success: []string{`{.state} == Ready`}, Project: "OT-CONTAINER-KIT/redis-operator", Version: "0.26.0"},
 	{Group: "security.istio.io", Kinds: []string{"AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication"}, MayBeSilent: true, Project: "istio/istio", Version: "1.30.3"},
 	{Group: "snapshot.storage.k8s.io", Kinds: []string{"VolumeSnapshot", "VolumeSnapshotContent"}, Success: []string{`{.readyToUse} == true`}, Project: "kubernetes-csi/external-snapshotter", Version: "8.6.0"},
-	{Group: "source.toolkit.fluxcd.io", Kinds: []string{"Bucket", "GitRepository", "HelmChart", "OCIRepository"}, Halts: suspendedBy("spec.suspend"), Project: "fluxcd/source-controller", Version: "1.9.1"},
-	{Group: "source.toolkit.fluxcd.io", Kinds: []string{"HelmRepository"}, Halts: append(suspendedBy("spec.suspend"), Halt{"spec.type", "oci", "type oci: its controller has nothing to fetch"}),
+	{Group: "source.toolkit.fluxcd.io", Kinds: []string{"Bucket", "GitRepository", "HelmChart", "OCIRepository"}, Halts: suspendable, Project: "fluxcd/source-controller", Version: "1.9.1"},
+	{Group: "source.toolkit.fluxcd.io", Kinds: []string{"HelmRepository"}, Halts: append(suspendable, Halt{"spec.type", "oci", "type oci: its controller has nothing to fetch"}),
 		Project: "fluxcd/source-controller", Version: "1.9.1"},
 	{Group: "sparkoperator.k8s.io", Kinds: []string{"SparkApplication"}, Success: []string{`{.applicationState.state} == RUNNING`, `{.applicationState.state} == COMPLETED`}, Failure: []string{`{.applicationState.state} == FAILED`},
-		Halts: suspendedBy("spec.suspend"), Project: "kubeflow/spark-operator", Version: "2.5.2"},
+		Halts: suspendable, Project: "kubeflow/spark-operator", Version: "2.5.2"},
 	{Group: "storage.k8s.io", Kinds: []string{"VolumeAttachment"}, Success: []string{`{.attached} == true`}, Project: "kubernetes/kubernetes", Version: "1.37"},
 	{Group: "tekton.dev", Kinds: []string{"PipelineRun", "TaskRun"}, Success: []string{succeededTrue}, Failure: []string{conditionNot("Succeeded")},
 		Halts: []Halt{{"spec.status", "PipelineRunPending", "pending: somebody has to start it"}}, Project: "tektoncd/pipeline", Version: "1.15.0"},

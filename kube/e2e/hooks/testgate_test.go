@@ -15,7 +15,6 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
-	"lockstep/kube/journal"
 	"lockstep/kube/release"
 )
 
@@ -212,10 +211,7 @@ func TestNextPodRunsTheTests(t *testing.T) {
 			r, chart := rig.New(t), tested(t, failsByCode)
 			pod := func(tests bool) func(*kube.Deploy) {
 				return func(d *kube.Deploy) {
-					j, err := journal.Open(t.Context(), &kept, "")
-					if err != nil {
-						t.Fatal(err)
-					}
+					j := rig.OpenJournal(t, &kept)
 					d.Chart, d.Values, d.Test, d.RollbackOnFailure = chart, map[string]any{"code": code}, tests, true
 					d.Job, d.Journal = r.Namespace+"/job/uid", j.Entry("")
 				}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
@@ -13,6 +14,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/journal"
 	"lockstep/kube/preflight"
 )
 
@@ -173,6 +175,16 @@ func (r *Rig) Rollback(to int) (*kube.Operation, error) {
 
 func (r *Rig) Uninstall() (*kube.Operation, error) {
 	return r.Client.PrepareUninstall(r.T.Context(), kube.Uninstall{Common: r.Common()})
+}
+
+// OpenJournal opens the journal in a store, as the next pod of a Job does.
+func OpenJournal(t *testing.T, store journal.Store) *journal.Journal {
+	t.Helper()
+	j, err := journal.Open(t.Context(), store, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
 }
 
 // Store is a journal.Store in memory.

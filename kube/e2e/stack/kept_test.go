@@ -13,7 +13,6 @@ import (
 	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
-	"lockstep/kube/journal"
 )
 
 // TestPauseOfAllReleasesOrNone (S6, S13): a pause of the stack that cannot be kept pauses none of its releases. One that is kept
@@ -35,10 +34,7 @@ func TestPauseOfAllReleasesOrNone(t *testing.T) {
 				writes = append(writes, paused)
 				return nil
 			}}
-			j, err := journal.Open(t.Context(), store, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			j := rig.OpenJournal(t, store)
 			s, err := b.prepare(false, func(o *kube.StackOptions) {
 				o.Journal, o.Common.Job, o.Common.ReadinessTimeout = j, b.Namespace+"/job", time.Minute
 			}, release{Name: "a", Dir: slow}, release{Name: "b", Dir: slow})
@@ -97,10 +93,7 @@ func TestBreakpointOfAllReleasesOrNone(t *testing.T) {
 		}
 		return nil
 	}}
-	j, err := journal.Open(t.Context(), store, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := rig.OpenJournal(t, store)
 	s, err := b.prepare(false, func(o *kube.StackOptions) {
 		o.Journal, o.Common.Job, o.Common.Step = j, b.Namespace+"/job", true
 	}, release{Name: "a", Dir: chart(t, "a")}, release{Name: "b", Dir: chart(t, "b")})

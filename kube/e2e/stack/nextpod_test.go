@@ -19,7 +19,6 @@ import (
 	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
-	"lockstep/kube/journal"
 	kuberelease "lockstep/kube/release"
 )
 
@@ -129,10 +128,7 @@ func TestNextPodCannotLoad(t *testing.T) {
 
 	store := &memory{forgets: true}
 	for _, notLoaded := range []error{nil, errors.New("the registry no longer has the chart")} {
-		j, err := journal.Open(t.Context(), store, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := rig.OpenJournal(t, store)
 		op, err := b.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("mine", rig.Group("one")), rig.Deployment("app", rig.Group("two", "one"), "1h")), func(i *kube.Deploy) {
 			if i.RollbackOnFailure = notLoaded != nil; notLoaded != nil {
 				i.ChartOptions = kube.ChartOptions{NotLoaded: notLoaded}
@@ -164,10 +160,7 @@ func TestNextPodBreaksOnADeployedRelease(t *testing.T) {
 	}
 	store := &memory{forgets: true}
 	for _, delay := range []string{"1h", "0s"} {
-		j, err := journal.Open(t.Context(), store, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := rig.OpenJournal(t, store)
 		s, err := b.prepare(false, func(o *kube.StackOptions) {
 			o.Journal, o.Common.Job, o.Common.ReadinessTimeout, o.Common.BreakOn = j, b.Namespace+"/job", 2*time.Second, []string{"early", "a/pre-install:ConfigMap/a-hook"}
 			if delay == "0s" {
@@ -260,10 +253,7 @@ func TestNextPodCannotPlanARelease(t *testing.T) {
 	bad := rig.ChartOf(t, rig.ConfigMap("mine", rig.Group("one")), rig.Deployment("app", rig.Group("two", "one"), "1h"), rig.ConfigMap("theirs", rig.Group("three", "two")))
 	store := &memory{forgets: true}
 	for _, rollback := range []bool{false, true} {
-		j, err := journal.Open(t.Context(), store, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := rig.OpenJournal(t, store)
 		op, err := b.Install("plain", rig.UseChart(bad, func(i *kube.Deploy) {
 			i.RollbackOnFailure = rollback
 			i.Journal, i.Job, i.ReadinessTimeout = j.Entry(""), b.Namespace+"/job", 2*time.Second

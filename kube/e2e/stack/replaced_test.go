@@ -24,7 +24,6 @@ import (
 	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
-	"lockstep/kube/journal"
 )
 
 // memory is a journal.Store. If it forgets failures, the next pod finds what one finds whose predecessor was killed before it
@@ -143,10 +142,7 @@ func TestKilledAfterTheFailure(t *testing.T) {
 // pods returns a function that prepares the stack of the next pod of one Job.
 func (b stackRig) pods(store *memory) func(down, rollback bool, releases ...release) (*kube.Stack, error) {
 	return func(down, rollback bool, releases ...release) (*kube.Stack, error) {
-		j, err := journal.Open(b.T.Context(), store, "")
-		if err != nil {
-			b.T.Fatal(err)
-		}
+		j := rig.OpenJournal(b.T, store)
 		return b.prepare(down, func(o *kube.StackOptions) {
 			o.Journal, o.Common.Job, o.Common.RollbackOnFailure = j, b.Namespace+"/job", rollback
 			o.Common.Timeout, o.Common.ReadinessTimeout = 0, 2*time.Second // without --timeout
@@ -229,10 +225,7 @@ func TestTakenByAnEarlierPod(t *testing.T) {
 	bad := rig.ChartOf(t, rig.ConfigMap("theirs", rig.Group("one")), rig.Deployment("app", rig.Group("two", "one"), "1h"))
 	store := &memory{forgets: true}
 	for _, rollback := range []bool{false, true} {
-		j, err := journal.Open(t.Context(), store, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := rig.OpenJournal(t, store)
 		op, err := b.Install("plain", rig.UseChart(bad, func(i *kube.Deploy) {
 			i.TakeOwnership, i.RollbackOnFailure = true, rollback
 			i.Journal, i.Job, i.ReadinessTimeout = j.Entry(""), b.Namespace+"/job", 2*time.Second

@@ -10,7 +10,6 @@ import (
 
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
-	"lockstep/kube/journal"
 	"lockstep/kube/lease"
 )
 
@@ -27,10 +26,7 @@ func TestKilledAfterTheUninstall(t *testing.T) {
 			prepare := func() (*kube.Operation, error) {
 				u := kube.Uninstall{Common: r.Common(), KeepHistory: test.keepHistory}
 				if test.job {
-					j, err := journal.Open(t.Context(), &kept, "")
-					if err != nil {
-						t.Fatal(err)
-					}
+					j := rig.OpenJournal(t, &kept)
 					u.Journal, u.Job = j.Entry(""), r.Namespace+"/job"
 				}
 				return r.Client.PrepareUninstall(t.Context(), u)

@@ -62,7 +62,7 @@ func (l *Layout) drawCard(c *Card) {
 		inner.X, inner.W = inner.X-1, inner.W+2
 	}
 	for i, r := range c.rows {
-		l.drawRow(c, r, i, inner.X, inner.Y+i, inner.W)
+		l.drawRow(c, r, inner.X, inner.Y+i, inner.W)
 	}
 }
 
@@ -248,7 +248,7 @@ func (l *Layout) drawFlat(n *graph.Node, x, y, w int) {
 	l.drawName(n, x+1, y, end-x-2)
 }
 
-func (l *Layout) drawRow(c *Card, r row, i, x, y, w int) {
+func (l *Layout) drawRow(c *Card, r row, x, y, w int) {
 	cv, ellipsis := l.Canvas, l.Theme.Lines.Ellipsis
 	switch r.kind {
 	case objectRow:

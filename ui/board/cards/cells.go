@@ -44,7 +44,7 @@ func (l *Layout) DrawCells() {
 		}
 		l.drawCell(c)
 		for i, r := range c.rows {
-			l.drawRow(c, r, i, c.Rect.X+2, c.Rect.Y+1+i, c.Rect.W-3)
+			l.drawRow(c, r, c.Rect.X+2, c.Rect.Y+1+i, c.Rect.W-3)
 		}
 	}
 	l.drawFolds()

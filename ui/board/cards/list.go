@@ -121,7 +121,7 @@ func (l *Layout) DrawList() {
 		}
 		l.drawListHead(c, name)
 		for j, r := range c.rows {
-			l.drawRow(c, r, j, 5, c.Rect.Y+1+j, l.W-7)
+			l.drawRow(c, r, 5, c.Rect.Y+1+j, l.W-7)
 		}
 	}
 	l.drawFolds()

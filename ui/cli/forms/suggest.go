@@ -28,8 +28,7 @@ func (s source) suggest(ctx context.Context, in form.Input, f form.Field) ([]for
 	case form.Version:
 		return s.versions(in)
 	case form.Values:
-		files, err := valuesFiles(ctx, in)
-		return append(s.oldValues(ctx, in), files...), err
+		return append(s.oldValues(ctx, in), valuesFiles(ctx, in)...), nil
 	case form.Namespace:
 		return s.namespaces(ctx)
 	case form.Revision:

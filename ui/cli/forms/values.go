@@ -36,7 +36,7 @@ var notValues = []string{"Chart.yaml", "Chart.lock", "helmfile.yaml", "plugin.ya
 
 // valuesFiles suggests YAML files here: those of the chart first, then those that are called values, and last the defaults of charts,
 // which always count.
-func valuesFiles(ctx context.Context, in form.Input) (list []form.Suggestion, err error) {
+func valuesFiles(ctx context.Context, in form.Input) (list []form.Suggestion) {
 	typed := in.Values[strings.LastIndex(in.Values, ",")+1:]
 	chart, _ := filepath.Abs(in.Chart)
 	order := func(s form.Suggestion) int {
@@ -59,7 +59,7 @@ func valuesFiles(ctx context.Context, in form.Input) (list []form.Suggestion, er
 		list = append(list, form.Suggestion{Value: path, About: about})
 	})
 	slices.SortStableFunc(list, func(a, b form.Suggestion) int { return order(a) - order(b) })
-	return list, nil
+	return list
 }
 
 // Values returns the chosen files, or else the values of the revision that an upgrade keeps, or the chart's defaults as comments.
