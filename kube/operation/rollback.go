@@ -104,10 +104,11 @@ func (rb *Rollback) plan(s *session.Session, state *releaseState, target *rel1.R
 	info.Revision = state.Last.Version + 1
 	info.ToRevision = target.Version
 	conflicts := preflight.CheckOwners(b, list, claims, nil)
-	if reason := state.NoReturnSince(target.Version); reason != rb.PastNoReturn && reason != "" && !rb.IgnoreNoReturn {
-		conflicts = append(conflicts, plan.Warning{Rule: "R33a", Message: fmt.Sprintf(
-			"revision %d is before the point of no return (%s); to roll back anyway, add --past-no-return %q", target.Version, reason, reason)})
+	barred, barredWarnings, err := rb.barred(s, state, target)
+	if err != nil {
+		return nil, nil, err
 	}
+	conflicts, warnings = append(conflicts, barred...), append(warnings, barredWarnings...)
 	p, err := planInput{
 		state:    state,
 		rendered: &rendered{release: target, builder: b, list: list, warnings: warnings, deferredAPIs: deferredAPIs},

@@ -112,6 +112,13 @@ func TestStackKilledPastNoReturn(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(killed.dir, "go"), nil, 0o600); err != nil { // ends the hook
 				t.Fatal(err)
 			}
+			rollBackToFirst := func() (time.Time, error) {
+				since := time.Now()
+				_, err := b.Client.PrepareRollback(t.Context(), kube.Rollback{Common: kube.Common{Release: "app", Namespace: b.Namespace}, Revision: 1})
+				return since, err
+			}
+			since, err := rollBackToFirst()
+			b.MustRefuse(since, err, "which its stack has passed in release "+b.Namespace+"/db", fmt.Sprintf("--past-no-return %q", noWayBack))
 			failed := map[bool]string{false: "app 2 failed", true: "app 3 failed"}[together]
 			state := up(stack(marked, broken, ""))
 			if got := b.history("db", "app"); state.Exit != 1 || !strings.Contains(state.Outcome, noWayBack) || !slices.Equal(got, []string{"db 2 deployed", failed}) {
@@ -128,10 +135,48 @@ func TestStackKilledPastNoReturn(t *testing.T) {
 			if state := up(stack(marked, map[string]any{"v": "three"}, "")); state.Exit != 0 {
 				t.Error(phrase.Reason(state))
 			}
+			if _, err := rollBackToFirst(); err != nil {
+				t.Errorf("after app was installed again: %v", err)
+			}
 			state = up(stack(marked, broken, ""))
 			if got := b.history("app"); state.Exit != 1 || strings.Contains(state.Outcome, noWayBack) || !slices.Equal(got, []string{"app 3 deployed"}) {
 				t.Errorf("after app was installed again: exit %d, %v: %s", state.Exit, got, state.Outcome)
 			}
 		})
+	}
+}
+
+// TestRollbackPastNoReturnOfAnother (R33a): a release in another namespace of the stack has passed a point of no return. A rollback by
+// hand to the revision before needs the reason, one to the revision of that run does not.
+func TestRollbackPastNoReturnOfAnother(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	b.OtherNamespace = b.Namespace + "-extra"
+	marked := rig.Group("schema")
+	marked[plan.AnnotationNoReturn] = noWayBack
+	up := func(v string, annotations map[string]string) {
+		dir := func(annotations map[string]string) string {
+			return rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("{{ .Release.Name }}", annotations, "v: "+v)})
+		}
+		s, err := b.prepare(false, func(o *kube.StackOptions) { o.Name = "s" }, release{Name: "b", Dir: dir(annotations)}, release{Name: "app", Dir: dir(nil), Needs: []string{"b"}})
+		if state, _ := b.run(s, err, nil); state.Exit != 0 {
+			t.Fatal(phrase.Reason(state))
+		}
+	}
+	up("one", nil)
+	up("two", marked)
+	up("three", nil)
+	rollback := func(to int, reason string) (time.Time, error) {
+		since := time.Now()
+		_, err := b.Client.PrepareRollback(t.Context(), kube.Rollback{Common: kube.Common{Release: "app", Namespace: b.Namespace, PastNoReturn: reason}, Revision: to})
+		return since, err
+	}
+	since, err := rollback(1, "")
+	b.MustRefuse(since, err, "release "+b.OtherNamespace+"/b", fmt.Sprintf("--past-no-return %q", noWayBack))
+	if _, err := rollback(1, noWayBack); err != nil {
+		t.Error(err)
+	}
+	if _, err := rollback(2, ""); err != nil {
+		t.Error(err)
 	}
 }
