@@ -30,7 +30,9 @@ type lockState struct {
 	lostErr error
 	// records lists the release records, nil until they are first listed.
 	records release.Records
-	engine  *run.Engine // of the run, nil before Run
+	engine  *run.Engine // of the run, nil before Run, and after it if the lock is retained
+
+	retained bool // at the end of Run
 }
 
 func (s *lockState) state() (l *heldLease, lostErr error) {
@@ -76,6 +78,20 @@ func (op *Operation) Lock(ctx context.Context, publish func(event.Event)) error 
 	}
 	op.ledger.Seal(time.Time{})
 	return op.checkRecords(ctx)
+}
+
+// RetainLock makes Run keep the Lease at its end, for programs that run after it. It is called before Run; then call Unlock.
+func (op *Operation) RetainLock() { op.lock.retained = true }
+
+// endRun unlocks the release at the end of Run, unless the lock is retained.
+func (op *Operation) endRun() {
+	if !op.lock.retained {
+		op.Unlock(op.feed.Publish)
+		return
+	}
+	op.lock.mu.Lock()
+	op.lock.engine = nil
+	op.lock.mu.Unlock()
 }
 
 // KeepLock takes over the Lease of an operation that this one replaces before Run.
@@ -242,10 +258,10 @@ func (op *Operation) loseLock(why error) {
 	eng.Command(event.Command{Name: event.Stop, Reason: why.Error(), KnowsRollback: true}) // it needs no confirmation (R43)
 }
 
-// HoldsLease reports whether the operation has acquired the Lease.
+// HoldsLease reports whether the operation has acquired the Lease and not released it.
 func (op *Operation) HoldsLease() bool {
 	l, _ := op.lock.state()
-	return l != nil
+	return l != nil && l.ctx.Err() == nil
 }
 
 // lost returns why the lock is lost, nil if it is not.
@@ -257,7 +273,7 @@ func (op *Operation) lost() error {
 	return lostErr
 }
 
-// Unlock deletes the Lease at the end of Run, or after Lock if Run was not called, and warns if it stays. Later calls do nothing.
+// Unlock deletes the Lease at the end of Run, or after Lock or RetainLock, and warns if it stays. Later calls do nothing.
 func (op *Operation) Unlock(publish func(event.Event)) {
 	l, _ := op.lock.state()
 	if l == nil {

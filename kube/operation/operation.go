@@ -84,6 +84,7 @@ type shared struct {
 	// rollbackStarted when the rollback on failure starts.
 	createdBeforeEdit bool
 	rollbackStarted   bool
+	kept              *string // by the last Kept
 	// edits are the edits for which Command was called; their ids start at 1.
 	edits []*Edit
 	// revisions are the original operation and the edits that have started.
@@ -382,7 +383,7 @@ func (op *Operation) start() *run.Engine {
 		Approve:      op.prepared.Approved, Author: lease.NewAuthor(common.Job).Name,
 		NoReturn: slices.Concat(op.prepared.NoReturn, op.noReturn), PastNoReturn: common.PastNoReturn,
 		Kept: common.Journal.Before().Steering, Keep: common.Journal.SteeringKeeper(op.keepEdits),
-		BeforeEnd: func() { op.Unlock(op.feed.Publish) },
+		BeforeEnd: op.endRun,
 	})
 	op.lock.mu.Lock()
 	op.lock.engine = op.engine

@@ -357,6 +357,9 @@ func (s *Stack) operationStarted(m *member, op *operation.Operation) {
 	if !s.isRollingBack() {
 		op.KeepNoReturn(s.passedBefore(m), s.others(m))
 	}
+	if len(s.stepsAfter(m)) > 0 {
+		op.RetainLock()
+	}
 	s.mu.Lock()
 	m.started, m.result, m.state, m.current = true, nil, event.State{}, nil
 	if s.rollingBack {

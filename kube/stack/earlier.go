@@ -16,9 +16,10 @@ import (
 // A run with hooks continues the last one of the same file, by its record: if that was killed, its hooks that succeeded do not run
 // again; and if it deployed a release but not the hooks after it, they run although the release is unchanged now.
 
-// findEarlier finds the last run of the same file, environment, clusters and default namespaces that did not leave out the hooks.
+// findEarlier finds the last run of the same file, environment, clusters and default namespaces that did not leave out the hooks. One
+// that leaves them out must know which points of no return they have passed (R33a).
 func (s *Stack) findEarlier(ctx context.Context) error {
-	if len(s.steps) == 0 || s.opts.Earlier == nil || s.opts.Common.PlanOnly || s.opts.Hooks == SkipHooks {
+	if len(s.steps) == 0 || s.opts.Earlier == nil || s.opts.Common.PlanOnly {
 		return nil
 	}
 	clients, signs, err := s.signs(ctx)
@@ -36,8 +37,10 @@ func (s *Stack) findEarlier(ctx context.Context) error {
 		return err
 	}
 	digest := sha256.Sum256(text)
-	s.info.Identity = hex.EncodeToString(digest[:16])
-	s.earlier = s.opts.Earlier(s.info.Identity)
+	identity := hex.EncodeToString(digest[:16])
+	if s.earlier = s.opts.Earlier(identity); s.opts.Hooks != SkipHooks {
+		s.info.Identity = identity
+	}
 	return nil
 }
 

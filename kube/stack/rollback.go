@@ -169,6 +169,7 @@ func (s *Stack) runRollback(m *member, phase string, o plan.Object, info event.O
 	if err := s.checkNewest(deployed); err != nil {
 		return err
 	}
+	m.unlock(s) // the rollback locks it again
 	ctx := context.Background()
 	var op *operation.Operation
 	var err error

@@ -13,6 +13,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/helmfile"
+	"lockstep/kube/operation"
 	"lockstep/kube/program"
 	"lockstep/kube/session"
 )
@@ -68,30 +69,44 @@ func (s *Stack) runStep(ctx context.Context, st *step, o plan.Object) (run.Respo
 	if err != nil {
 		return run.Response{}, newStepFailure(p, err, last, st.fact.Job)
 	}
+	s.unlockAfter(st)
 	report(run.Observation{Object: o, Status: event.Ready, Message: phrase.Exited(0)})
 	return run.Response{Change: event.Ran, Message: phrase.Exited(0)}, nil
 }
 
-// lockRelease locks the release of a step that runs before its operation, which then has the lock: of two runs, only one starts
-// the migration of a release (R51). A step before all releases has the lock of the first that the run changes. It returns the cluster and
-// the release, "" if the step runs without a lock.
-func (s *Stack) lockRelease(ctx context.Context, st *step) (lock string, err error) {
+// lockedBy returns the release under whose lock a step runs, nil for none: its own, and for a step of the whole file the first that
+// the run changes.
+func (s *Stack) lockedBy(st *step) *member {
 	m := st.member
 	if i := slices.IndexFunc(s.members, func(m *member) bool { return s.plannedOperation(m) != nil && !s.isUnchanged(m) }); m == nil && i >= 0 {
 		m = s.members[i]
 	}
-	if m == nil || st.phase == phaseCleanup || s.isUnchanged(m) {
+	if m == nil || s.isUnchanged(m) {
+		return nil
+	}
+	return m
+}
+
+// lockRelease makes sure that a step runs under its lock (R51): of two runs, only one starts the migration of a release, and none
+// changes it while its smoke test runs. A step before the operation of the release locks it for that, one after it has its lock. It
+// returns the cluster and the release, "" if the step runs without a lock.
+func (s *Stack) lockRelease(ctx context.Context, st *step) (lock string, err error) {
+	m := s.lockedBy(st)
+	if m == nil {
 		return "", nil
 	}
 	m.locking.Lock()
 	defer m.locking.Unlock()
 	s.mu.Lock()
 	op, started := m.op, m.started
+	if m.rollback != nil {
+		op = m.rollback
+	}
 	s.mu.Unlock()
-	if op == nil || started {
+	if op == nil {
 		return "", nil
 	}
-	if !op.HoldsLease() {
+	if !started && st.phase != phaseCleanup && !op.HoldsLease() {
 		err = op.Lock(ctx, m.publisher(s.engine))
 	}
 	if op.HoldsLease() {
@@ -100,10 +115,37 @@ func (s *Stack) lockRelease(ctx context.Context, st *step) (lock string, err err
 	return lock, err
 }
 
-// unlockReleases unlocks the releases whose operations were not started.
+// stepsAfter returns the steps that run under the lock of a release after its operation.
+func (s *Stack) stepsAfter(m *member) []*step {
+	last := slices.DeleteFunc(s.cleaning(), func(st *step) bool { return s.lockedBy(st) != m })
+	return append(s.stepsAt(m, s.planned, helmfile.Postuninstall, helmfile.Postsync), last...)
+}
+
+// unlockAfter unlocks the release of a step if that was the last one under its lock.
+func (s *Stack) unlockAfter(st *step) {
+	m := s.lockedBy(st)
+	if m == nil {
+		return
+	}
+	if after := s.stepsAfter(m); len(after) > 0 && after[len(after)-1] == st {
+		m.unlock(s)
+	}
+}
+
+// unlockReleases unlocks the releases whose operations were not started, or have ended before steps that did not run or failed.
 func (s *Stack) unlockReleases() {
 	for _, m := range s.members {
-		if op := s.plannedOperation(m); op != nil {
+		m.unlock(s)
+	}
+}
+
+// unlock unlocks a release whose operation does not run.
+func (m *member) unlock(s *Stack) {
+	s.mu.Lock()
+	op, rollback := m.op, m.rollback
+	s.mu.Unlock()
+	for _, op := range []*operation.Operation{op, rollback} {
+		if op != nil {
 			op.Unlock(m.publisher(s.engine))
 		}
 	}

@@ -180,3 +180,36 @@ func TestRollbackPastNoReturnOfAnother(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestKilledPastPrepareHook (R33a, S11a): a run is killed once a hook before all releases, a point of no return, has succeeded. The next
+// one leaves out the hooks and fails: it does not roll back.
+func TestKilledPastPrepareHook(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	dir := rig.MakeDir(t, rig.Files{"values.yaml": "delay: 0s\n", "templates/all.yaml": rig.Deployment("{{ .Release.Name }}", nil, "{{ .Values.delay }}")})
+	stack := func(delay string) hooked {
+		return newHooked(b, map[string]string{"": `{name: migrate, events: [prepare], command: "true", lockstep/no-return: "` + noWayBack + `"},
+  {name: slow, events: [prepare], command: sh, args: ["-c", "echo started; until test -e go; do sleep 0.1; done"]}`},
+			release{Name: "app", Dir: dir, Values: map[string]any{"delay": delay}})
+	}
+	up := func(h hooked, earlier *event.State) *event.State {
+		s, err := h.prepare(false, func(o *kube.StackOptions) {
+			o.Hooks, o.Earlier = kube.SkipHooks, func(string) *event.State { return earlier }
+			o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 3*time.Second
+		})
+		state, _ := b.run(s, err, nil)
+		return state
+	}
+	if state := up(stack("0s"), nil); state.Exit != 0 {
+		t.Fatal(phrase.Reason(state))
+	}
+	killed := stack("1h")
+	earlier := killed.kill(func(e event.Event) bool { return e.Kind == event.KindLog })
+	if err := os.WriteFile(filepath.Join(killed.dir, "go"), nil, 0o600); err != nil { // ends the hook
+		t.Fatal(err)
+	}
+	state := up(killed, earlier)
+	if got := b.history("app"); state.Exit != 1 || !strings.Contains(state.Outcome, noWayBack) || !slices.Equal(got, []string{"app 2 failed"}) {
+		t.Errorf("exit %d, %v: %s", state.Exit, got, state.Outcome)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
@@ -334,6 +335,75 @@ func TestPrepareHooksUnderTheLock(t *testing.T) {
 	})
 	if notes := h.notes(); state.Exit != 0 || len(notes) != 1 {
 		t.Errorf("exit %d, ran %q: %s", state.Exit, texts(notes), phrase.Reason(state))
+	}
+}
+
+// TestHooksAfterUnderTheLock (R51, S11a): hooks after a release run under its lock, which another run does not get meanwhile, and those
+// after all releases under that of the first, also after a rollback. Each lock is given back after the last hook under it.
+func TestHooksAfterUnderTheLock(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		down, fails bool
+		hooks       map[string]string
+		want        []string // the hooks that note, with the locks then
+	}{
+		"each":     {false, false, map[string]string{"a": "postsync", "b": "presync, postsync"}, []string{"a postsync: a", "b presync: b", "b postsync: b"}},
+		"file":     {false, false, map[string]string{"": "cleanup", "b": "cleanup"}, []string{"b cleanup: a b", "cleanup: a"}},
+		"rollback": {false, true, map[string]string{"": "cleanup", "a": "postsync"}, []string{"a postsync: a", "cleanup: a"}},
+		"down":     {true, false, map[string]string{"a": "postuninstall"}, []string{"a postuninstall: a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newStackRig(t)
+			hooks := map[string]string{}
+			for of, events := range c.hooks {
+				note := strings.TrimSpace(of + " {{ .Event.Name }}")
+				hooks[of] = fmt.Sprintf(`{name: note, events: [%s], command: sh, args: ["-c", "./note %s; echo waits; until test -e go; do sleep 0.05; done; rm go"]}`, events, note)
+			}
+			broken := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Object("v1/Pod/b", nil, `spec: {containers: [{name: c, image: "x:1"}], nodeSelector: {none: such}}`)})
+			releases := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: map[bool]string{false: chart(t, "b"), true: broken}[c.fails], Needs: []string{"a"}}}
+			h := newHooked(b, hooks, releases...)
+			if c.down {
+				b.mustUp(releases...)
+			}
+			locks := func() (all []string) {
+				leases, err := b.Cluster.CoordinationV1().Leases(b.Namespace).List(t.Context(), metav1.ListOptions{})
+				if err != nil {
+					t.Error(err)
+					return nil
+				}
+				for _, name := range []string{"a", "b"} {
+					if slices.ContainsFunc(leases.Items, func(l coordinationv1.Lease) bool { return l.Name == lease.Name(name) }) {
+						all = append(all, name)
+					}
+				}
+				return all
+			}
+			var got []string
+			s, err := h.prepare(c.down, func(o *kube.StackOptions) {
+				o.Common.RollbackOnFailure = c.fails
+				if c.fails {
+					o.Common.ReadinessTimeout = 3 * time.Second
+				}
+			})
+			state, _ := b.run(s, err, func(e event.Event) {
+				if e.Kind != event.KindLog || !slices.Contains(e.Lines, "waits") {
+					return
+				}
+				for _, note := range texts(h.notes()) {
+					got = append(got, note+": "+strings.Join(locks(), " "))
+				}
+				if _, err := h.prepare(c.down, nil); err == nil || !strings.Contains(err.Error(), "locked by another run") {
+					t.Errorf("another run: %v", err)
+				}
+				if err := os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600); err != nil {
+					t.Error(err)
+				}
+			})
+			if failed := state.Exit != 0; failed != c.fails || !slices.Equal(got, c.want) || len(locks()) > 0 {
+				t.Errorf("exit %d, ran %q, want %q, left %q: %s", state.Exit, got, c.want, locks(), phrase.Reason(state))
+			}
+		})
 	}
 }
 
