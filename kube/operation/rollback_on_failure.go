@@ -198,7 +198,22 @@ func (op *Operation) Kept() string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
-	return text.Join("; ", append(cluster.KeptClaims(ctx, op.client.Clientset, removed), op.taken.Kept())...)
+	kept := text.Join("; ", append(cluster.KeptClaims(ctx, op.client.Clientset, removed), op.taken.Kept())...)
+	op.mu.Lock()
+	op.kept = &kept
+	op.mu.Unlock()
+	return kept
+}
+
+// KeptAtEnd is what Kept has found at the end of Run.
+func (op *Operation) KeptAtEnd() string {
+	op.mu.Lock()
+	kept := op.kept
+	op.mu.Unlock()
+	if kept == nil { // such as of a failed uninstall
+		return op.Kept()
+	}
+	return *kept
 }
 
 // firstTen lists at most ten names, and counts the others.

@@ -141,7 +141,7 @@ func (s *Stack) result(ctx context.Context, m *member) event.ReleaseResult {
 		f.record.Status, f.known = event.NoRelease, true
 	}
 	if last := cmp.Or(rollback, op); last != nil && why == "" {
-		why = last.Kept()
+		why = last.KeptAtEnd()
 	}
 	if op != nil && (f.started || f.passed || f.notReady) {
 		record, err := op.ReadRecord(ctx)

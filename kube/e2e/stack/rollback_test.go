@@ -94,9 +94,19 @@ func TestStackNamesClaimsThatStay(t *testing.T) {
 		releases = append(releases, release{Name: name, Dir: rig.DirOf(t, set, last)})
 	}
 	releases[1].Needs = []string{"a"}
+	var lists atomic.Int64
+	b.connect = func(string) (*kube.Client, error) {
+		return b.ConnectThrough(rig.Interceptor{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
+			if strings.HasSuffix(r.URL.Path, "/persistentvolumeclaims") && r.URL.Query().Get("watch") == "" {
+				lists.Add(1)
+			}
+			return false
+		}}, ""), nil
+	}
 	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.BreakOn = []string{"last-b"} }, releases...)
 	state, _ := b.run(s, err, func(e event.Event) {
 		if e.Kind == event.KindRun && e.Status == event.Paused && e.Scope == "" {
+			lists.Store(0)
 			s.Command(event.Command{Name: event.Rollback})
 		}
 	})
@@ -104,5 +114,8 @@ func TestStackNamesClaimsThatStay(t *testing.T) {
 		if want := b.id(name) + ": kept: PersistentVolumeClaim/data-" + name + "-0 (made by StatefulSet/" + name + "; it may hold data)"; !strings.Contains(state.Outcome, want) {
 			t.Errorf("the outcome is %q, want %q", state.Outcome, want)
 		}
+	}
+	if n := lists.Load(); n != 3 { // before and after the uninstall of a, and after b's own rollback
+		t.Errorf("the claims were listed %d times", n)
 	}
 }
