@@ -42,10 +42,11 @@ type change struct {
 // later are conflicts, others warnings. New objects are not sent: what they need may not exist yet. Neither are objects that
 // certainly do not change, see changes.
 //
-// So whatever the API server would refuse is found before the first write, as far as it can be known then (S3).
-func (v *clusterView) checkChanges(planned *plannedObjects, p *session.Prepared, incoming Incoming) (out findings) {
+// So whatever the API server would refuse is found before the first write, as far as it can be known then (S3). owners are the
+// conflicts about fields that another manager owns.
+func (v *clusterView) checkChanges(planned *plannedObjects, p *session.Prepared, incoming Incoming) (out findings, owners []plan.Warning) {
 	if p.Common.PlanOnly { // Operation.Changes sends all objects
-		return out
+		return out, nil
 	}
 	changes := v.changes(p, incoming)
 	errs := make([]error, len(changes))
@@ -79,9 +80,13 @@ func (v *clusterView) checkChanges(planned *plannedObjects, p *session.Prepared,
 			continue
 		}
 		w.Message = c.object.String() + ": " + diagnose.Explain(errs[n]).Error()
+		if diagnose.IsFieldConflict(errs[n]) {
+			owners = append(owners, w)
+			continue
+		}
 		out.conflicts = append(out.conflicts, w)
 	}
-	return out
+	return out, owners
 }
 
 // FailedReplaced is the message about a failed Job or Pod that the operation replaces (R50).

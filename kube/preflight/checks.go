@@ -39,6 +39,7 @@ func checkCluster(s *session.Session, p *session.Prepared, incoming Incoming) er
 	}
 	createsSecret := p.Info.Name != "test" && p.Info.Name != "repair" && connect.RecordResource(connect.StorageDriver()) == "secrets"
 	groupsReady := p.Common.WaitStrategy() == helmclient.WaitOrdered && p.Target.Tree != nil
+	var fieldOwners []plan.Warning
 	checks := []func() findings{
 		func() findings {
 			namespaces := view.namespaces(planned)
@@ -60,7 +61,10 @@ func checkCluster(s *session.Session, p *session.Prepared, incoming Incoming) er
 		func() findings { return view.checkOwn(planned, false) },
 		func() findings { return view.checkImages(planned, p) },
 		func() findings { return view.checkFields(planned, p) },
-		func() findings { return view.checkChanges(planned, p, incoming) },
+		func() (changes findings) {
+			changes, fieldOwners = view.checkChanges(planned, p, incoming)
+			return changes
+		},
 	}
 	found := make([]findings, len(checks))
 	concurrently(len(checks), func(i int) { found[i] = checks[i]() })
@@ -73,6 +77,8 @@ func checkCluster(s *session.Session, p *session.Prepared, incoming Incoming) er
 			p.Conflicts = append(p.Conflicts, w)
 		}
 	}
+	// Also of an object that belongs to somebody else: they need another flag.
+	p.Conflicts = append(p.Conflicts, fieldOwners...)
 	if s.Context.Err() != nil { // the checks may have failed because of it
 		return fmt.Errorf("check the cluster: %w", context.Cause(s.Context))
 	}

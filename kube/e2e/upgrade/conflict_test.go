@@ -58,7 +58,9 @@ func TestFieldConflict(t *testing.T) {
 	chart := rig.ChartOf(t, rig.ConfigMap("a", nil))
 	says := []string{"ConfigMap/a", `"somebody"`, ".data.is", "--force-conflicts"}
 	start := time.Now()
-	_, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.TakeOwnership = true }))
+	_, err := r.Install("plain", rig.UseChart(chart, nil)) // who owns the object, and who its fields
+	r.MustRefuse(start, err, append(says, "--take-ownership")...)
+	_, err = r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.TakeOwnership = true }))
 	r.MustRefuse(start, err, says...)
 	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.TakeOwnership, i.SkipPreflight = true, true }))
 	r.MustFail(op, err, says...)
