@@ -137,10 +137,11 @@ func (e *MigrationError) Unwrap() error { return e.error }
 // dryRunMigration predicts the update of an object that Helm migrates to server-side apply (migrated): a dry run of the
 // migration would have no effect on the dry run of the apply. Without it the object has old and new fields, which may be
 // alternatives, such as two types of a volume. If the API server refuses that, the differences between the manifests are the
-// prediction. Only a conflict with another manager, or a value of a wrong type, is refused for certain.
+// prediction; if it refuses the object without the old fields, such as a Pod without the resources that a LimitRange gave it, that
+// is. Only a conflict with another manager, or a value of a wrong type, is refused for certain.
 func (m Method) dryRunMigration(helm *helmkube.Client, live, migrated *unstructured.Unstructured, old, target *resource.Info) (*unstructured.Unstructured, error) {
 	next, err := m.applyMigrated(helm, live, migrated, old, target)
-	if isCertain(err) {
+	if refused := (*MigrationError)(nil); isCertain(err) || errors.As(err, &refused) {
 		return next, err
 	}
 	if old == nil && !m.Adopts {
@@ -205,7 +206,11 @@ func (m Method) applyMigrated(helm *helmkube.Client, live, migrated *unstructure
 	if !manifest.Prune(next.Object, manifest.FieldsOf(before...), manifest.FieldsOfSecret(manifest.FieldsOf(after...), next)) {
 		return next, nil
 	}
-	return confirm(helm, live, next, target)
+	confirmed, err := confirm(helm, live, next, target)
+	if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
+		return nil, &MigrationError{err}
+	}
+	return confirmed, err
 }
 
 // withoutOwnConflicts drops the conflicts with Helm itself from an error.

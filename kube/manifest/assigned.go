@@ -1,6 +1,8 @@
 package manifest
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -8,13 +10,30 @@ import (
 // assigned are the fields of kinds that the cluster itself fills in if a manifest leaves them empty. A part "*" stands for all elements
 // of a list.
 var assigned = map[schema.GroupKind][][]string{
-	{Kind: "PersistentVolumeClaim"}: {{"spec", "volumeName"}},
-	{Kind: "Pod"}:                   {{"spec", "nodeName"}},
+	{Kind: "PersistentVolumeClaim"}:      {{"spec", "volumeName"}},
+	{Kind: "Pod"}:                        append(containerPorts("spec"), []string{"spec", "nodeName"}),
+	{Kind: "Service"}:                    {{"spec", "ports", "*", "protocol"}},
+	{Kind: "ReplicationController"}:      containerPorts("spec", "template", "spec"),
+	{Group: "apps", Kind: "Deployment"}:  containerPorts("spec", "template", "spec"),
+	{Group: "apps", Kind: "ReplicaSet"}:  containerPorts("spec", "template", "spec"),
+	{Group: "apps", Kind: "StatefulSet"}: containerPorts("spec", "template", "spec"),
+	{Group: "apps", Kind: "DaemonSet"}:   containerPorts("spec", "template", "spec"),
+	{Group: "batch", Kind: "Job"}:        containerPorts("spec", "template", "spec"),
+	{Group: "batch", Kind: "CronJob"}:    containerPorts("spec", "jobTemplate", "spec", "template", "spec"),
 	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:   {{"webhooks", "*", "clientConfig", "caBundle"}},
 	{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}: {{"webhooks", "*", "clientConfig", "caBundle"}},
 	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:               {{"spec", "conversion", "webhook", "clientConfig", "caBundle"}},
 	{Group: "apiregistration.k8s.io", Kind: "APIService"}:                           {{"spec", "caBundle"}},
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:                       {{"rules"}}, // with an aggregationRule
+}
+
+// containerPorts returns the protocols of the ports of containers. They are keys: server-side apply takes an empty one for that of
+// another port than the stored one.
+func containerPorts(spec ...string) (paths [][]string) {
+	for _, list := range []string{"containers", "initContainers"} {
+		paths = append(paths, append(slices.Clone(spec), list, "*", "ports", "*", "protocol"))
+	}
+	return paths
 }
 
 // leaveAssigned removes empty fields that the cluster fills in. To send them again would empty them: the API server refuses that of an

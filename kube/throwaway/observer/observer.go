@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -129,7 +130,11 @@ func (o *Observer) records(namespace string) *storage.Storage {
 func parse(manifest string) (objects []*unstructured.Unstructured, err error) {
 	for doc := range strings.SplitSeq("\n"+manifest, "\n---") {
 		u := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
+		text, err := yaml.YAMLToJSON([]byte(doc))
+		if err == nil {
+			err = json.Unmarshal(text, &u.Object) // integers stay integers
+		}
+		if err != nil {
 			return nil, err
 		}
 		switch {
@@ -189,6 +194,7 @@ func (o *Observer) differs(ctx context.Context, client dynamic.ResourceInterface
 		return strings.HasPrefix(key, "helm.sh/depends") // an order is not sent to the cluster
 	})
 	u.SetAnnotations(annotations)
+	dropFilledIn(u)
 	applied, err := client.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: "observer", Force: true, DryRun: []string{metav1.DryRunAll}})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -213,6 +219,45 @@ func (o *Observer) differs(ctx context.Context, client dynamic.ResourceInterface
 		return "differs from the record in " + strings.Join(fields, "; ")
 	}
 	return ""
+}
+
+// filledIn are fields that the cluster fills in after an apply, by kinds. "*" stands for all elements of a list.
+var filledIn = map[string]string{
+	"PersistentVolumeClaim":          "spec.volumeName spec.storageClassName",
+	"Pod":                            "spec.nodeName spec.containers.*.ports.*.protocol",
+	"Deployment":                     "spec.template.spec.containers.*.ports.*.protocol",
+	"Service":                        "spec.ports.*.protocol",
+	"CustomResourceDefinition":       "spec.conversion.webhook.clientConfig.caBundle",
+	"APIService":                     "spec.caBundle",
+	"ClusterRole":                    "rules",
+	"MutatingWebhookConfiguration":   "webhooks.*.clientConfig.caBundle",
+	"ValidatingWebhookConfiguration": "webhooks.*.clientConfig.caBundle",
+}
+
+// dropFilledIn removes such fields if the manifest has them empty: to apply them would empty them again.
+func dropFilledIn(u *unstructured.Unstructured) {
+	if u.GetKind() == "ClusterRole" && u.Object["aggregationRule"] == nil {
+		return
+	}
+	for path := range strings.FieldsSeq(filledIn[u.GetKind()]) {
+		dropEmpty(u.Object, path)
+	}
+}
+
+func dropEmpty(in any, path string) {
+	part, rest, more := strings.Cut(path, ".")
+	if list, ok := in.([]any); ok && part == "*" {
+		for _, element := range list {
+			dropEmpty(element, rest)
+		}
+		return
+	}
+	fields, ok := in.(map[string]any)
+	if value := fields[part]; more {
+		dropEmpty(value, rest)
+	} else if list, isList := value.([]any); ok && (value == nil || value == "" || isList && len(list) == 0) {
+		delete(fields, part)
+	}
 }
 
 // meta returns the metadata that a manifest can set.
