@@ -39,6 +39,18 @@ func (rb *Rollback) barred(s *session.Session, state *releaseState, target *rel1
 		target.Version, reason, passed, reason)}}, warnings, nil
 }
 
+// addStackPoints adds the points of no return that other releases of the release's stack have passed to the plan of an upgrade that
+// would roll back by itself. A run of the stack knows them.
+func (d *Deploy) addStackPoints(s *session.Session, state *releaseState, p *session.Prepared) error {
+	good := state.Find(state.goodRevision())
+	if !d.RollbackOnFailure || d.Stack != "" || good == nil {
+		return nil
+	}
+	reasons, _, warnings, err := passedInStack(s, state, good)
+	p.NoReturn, p.Warnings = append(p.NoReturn, reasons...), append(p.Warnings, warnings...)
+	return err
+}
+
 // passedInStack returns the reasons of the points of no return that runs of the release's stack have passed in other releases since
 // they found a revision, or a later one, deployed, and these releases. It looks in the namespace of the release and, if the stack has
 // a name, in all others.

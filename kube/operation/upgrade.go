@@ -95,6 +95,9 @@ func (d *Deploy) prepareUpgrade(s *session.Session, c *connect.Client) (*Operati
 	if err != nil {
 		return nil, err
 	}
+	if err := d.addStackPoints(s, state, p); err != nil {
+		return nil, err
+	}
 	if p, err = preflight.Check(s, p, incoming); err != nil {
 		return nil, err
 	}

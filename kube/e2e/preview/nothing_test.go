@@ -130,7 +130,9 @@ func TestMigrationThatIsRefused(t *testing.T) {
 	if c := changes["Pod/pod"]; c.Action != "refuse" || !strings.Contains(c.Message, "pod updates may not change fields") {
 		t.Errorf("plan: %s %s", c.Action, c.Message)
 	}
-	warned := slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return strings.Contains(w.Message, "Pod/pod: the API server would refuse this change now") })
+	warned := slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool {
+		return strings.Contains(w.Message, "Pod/pod: the API server would refuse this change now")
+	})
 	if !warned {
 		t.Errorf("warnings %v", op.Warnings())
 	}
