@@ -94,7 +94,7 @@ const FailedReplaced = "it has failed"
 
 // changes returns the existing objects except those that certainly do not change: the cluster has the same fields from
 // every revision that may have applied them, and nobody has changed one since. A replacement may change any object, because it
-// drops the fields that the API server or a controller has added.
+// drops the fields that the API server or a controller has added, and so may a migration to server-side apply.
 func (v *clusterView) changes(p *session.Prepared, incoming Incoming) (out []change) {
 	b := incoming.Builder
 	if b == nil {
@@ -117,12 +117,17 @@ func (v *clusterView) changes(p *session.Prepared, incoming Incoming) (out []cha
 		}
 		seen[f.Resource.Object] = true
 		sent := b.Scope().Marked(i)
-		if !p.Target.Method.Replace && isApplied(b, sent, f.Resource.Object, applied) && f.Before().OwnsAll(sent.Object.(*unstructured.Unstructured)) {
+		if !p.Target.Method.Replace && !migrates(p.Target.Method, f.Before()) && isApplied(b, sent, f.Resource.Object, applied) && f.Before().OwnsAll(sent.Object.(*unstructured.Unstructured)) {
 			continue
 		}
 		out = append(out, change{f.Resource.Object, sent, old[f.Resource.Object], p.Target.Method, f.Before(), p.Resumes && !f.Rule.Hook, false, f.Rule})
 	}
 	return append(out, v.crdChanges(p)...)
+}
+
+// migrates reports whether an update changes the owners of an object's fields, and so what server-side apply removes.
+func migrates(m helmclient.Method, b manifest.Before) bool {
+	return m.Migrate && !m.ClientSide && b.UpdatedByHelm()
 }
 
 // checkPorts warns about ports that client-side apply cannot tell apart when it updates an object.
@@ -207,7 +212,7 @@ func (v *clusterView) dryRun(c *change) error {
 	live.SetGroupVersionKind(c.info.Mapping.GroupVersionKind)
 	live.SetNamespace(c.info.Namespace)
 	live.SetName(c.info.Name)
-	if c.method.ClientSide || c.method.Migrate && c.before.UpdatedByHelm() {
+	if c.method.ClientSide || migrates(c.method, c.before) {
 		var err error
 		live, err = v.Client.Dynamic.Resource(c.info.Mapping.Resource).Namespace(c.info.Namespace).Get(v.Context, c.info.Name, metav1.GetOptions{})
 		if err != nil {

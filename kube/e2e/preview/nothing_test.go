@@ -127,7 +127,7 @@ func TestMigrationThatIsRefused(t *testing.T) {
 	r.Deploy("plain", deploy("false"))
 	op, err := r.Upgrade("plain", deploy("true"))
 	_, changes := r.Changes(op, err)
-	if c := changes["Pod/pod"]; c.Action != "refuse" || !strings.Contains(c.Message, "pod updates may not change fields") {
+	if c := changes["Pod/pod"]; c.Action != "change" || !strings.Contains(c.Message, "would refuse this change now: spec: pod updates may not change fields") {
 		t.Errorf("plan: %s %s", c.Action, c.Message)
 	}
 	warned := slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool {
