@@ -131,6 +131,13 @@ func From(release string, tree *plan.Chart, objects []Object) *Order {
 	return o
 }
 
+// Waits returns the edges that a command proves: its container waits for another workload (R62).
+func Waits(objects []Object) []Edge {
+	r := newReader(slices.Clone(objects))
+	r.waitEdges()
+	return slices.DeleteFunc(r.edges(), func(e Edge) bool { return !e.Reason.proof })
+}
+
 // Compare compares edges by their objects.
 func (e Edge) Compare(f Edge) int { return cmp.Or(e.From.Compare(f.From), e.To.Compare(f.To)) }
 

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"lockstep/engine/infer"
 	"lockstep/engine/plan"
 	"lockstep/engine/refs"
 	"lockstep/kube/manifest"
@@ -36,8 +37,12 @@ func (v *clusterView) checkReferences(planned *plannedObjects, groupsReady bool)
 // references returns the references to look up in the cluster: to objects that are missing in the
 // plan, and to objects that the plan creates too late.
 func (planned *plannedObjects) references(groupsReady bool) (missing, late []reference) {
+	var workloads []infer.Object
 	for _, o := range planned.objects {
 		pods, hasTemplate := refs.FindPods(o.Object, o.fields)
+		if hasTemplate {
+			workloads = append(workloads, infer.Object{Resource: plan.Resource{Object: o.Object}, Fields: o.fields})
+		}
 		idle := hasTemplate && pods.None
 		for _, ref := range refs.Find(o.Object, o.fields) {
 			r := reference{o, ref}
@@ -51,6 +56,12 @@ func (planned *plannedObjects) references(groupsReady bool) (missing, late []ref
 				planned.before(o.position, target.position) && blocksLaterGroups(o, groupsReady):
 				late = append(late, r)
 			}
+		}
+	}
+	for _, e := range infer.Waits(workloads) {
+		from, to := planned.byObject[e.From], planned.byObject[e.To]
+		if planned.before(from.position, to.position) && blocksLaterGroups(from, groupsReady) {
+			late = append(late, reference{from, refs.Ref{To: e.To, Path: e.Reason.Path, Use: refs.Environment}})
 		}
 	}
 	return missing, late
@@ -80,7 +91,7 @@ func (o *incomingObject) howToPrecede(needed *incomingObject) string {
 	case o.hook:
 		return fmt.Sprintf("make it a hook of the same event as %s, with a lower helm.sh/hook-weight", o)
 	case needed.hook:
-		return "make it a hook before the objects, such as pre-install, or remove its annotation helm.sh/hook"
+		return "make it a hook before the objects, such as pre-install, remove its annotation helm.sh/hook, or deploy in Helm's order with --wait=hookOnly"
 	}
 	return "put it into the same group or an earlier one"
 }

@@ -62,6 +62,14 @@ spec: {template: {spec: {containers: [{name: a, envFrom: [{secretRef: {name: wan
 ---
 `
 
+const webWaitingForJob = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec: {template: {spec: {initContainers: [{name: wait-for-migrations}], containers: [{name: a}]}}}
+---
+`
+
 // TestMissingReferences: there is one warning per missing object, and none if something in the
 // plan is likely to create it.
 func TestMissingReferences(t *testing.T) {
@@ -93,7 +101,10 @@ func TestMissingReferences(t *testing.T) {
 		"before it, in a hook":    {strings.Replace(strings.Replace(strings.Replace(webUsingSecret, "apps/v1", "batch/v1", 1), "Deployment", "Job", 1), "{name: web}", "{name: web, annotations: {helm.sh/hook: pre-install}}", 1) + "{apiVersion: v1, kind: Secret, metadata: {name: wanted}}", "Job/web needs Secret/wanted (spec.template.spec.containers[0].envFrom[0].secretRef.name), which is created after it (c:(unsequenced)): pods cannot start without it; make it a hook of the same event as Job/web, with a lower helm.sh/hook-weight"},
 		"before it, in a group":   {strings.Replace(webUsingSecret, "{name: web}", "{name: web, annotations: {helm.sh/resource-group: a}}", 1) + "{apiVersion: v1, kind: Secret, metadata: {name: wanted, annotations: {helm.sh/resource-group: b, helm.sh/depends-on-resource-groups: '[\"a\"]'}}}", "which is created after it (c:b): pods cannot start without it; put it into the same group or an earlier one"},
 		"before it, by weight":    {strings.Replace(strings.Replace(strings.Replace(webUsingSecret, "apps/v1", "batch/v1", 1), "Deployment", "Job", 1), "{name: web}", "{name: web, annotations: {helm.sh/hook: pre-install}}", 1) + "{apiVersion: v1, kind: Secret, metadata: {name: wanted, annotations: {helm.sh/hook: pre-install, helm.sh/hook-weight: '1'}}}", "pods cannot start without it; give it a lower helm.sh/hook-weight"},
-		"before a hook's":         {webUsingSecret + "{apiVersion: v1, kind: Secret, metadata: {name: wanted, annotations: {helm.sh/hook: post-install}}}", "which is created after it (post-install:Secret/wanted): pods cannot start without it; make it a hook before the objects, such as pre-install, or remove its annotation helm.sh/hook"},
+		"before a hook's":         {webUsingSecret + "{apiVersion: v1, kind: Secret, metadata: {name: wanted, annotations: {helm.sh/hook: post-install}}}", "which is created after it (post-install:Secret/wanted): pods cannot start without it; make it a hook before the objects, such as pre-install, remove its annotation helm.sh/hook, or deploy in Helm's order with --wait=hookOnly"},
+		"waits for a hook's":      {webWaitingForJob + "{apiVersion: batch/v1, kind: Job, metadata: {name: run-migrations, annotations: {helm.sh/hook: post-install}}, spec: {template: {spec: {containers: [{name: a}]}}}}", "Deployment/web needs Job/run-migrations (spec.template.spec.initContainers[0]), which is created after it (post-install:Job/run-migrations): pods cannot start without it; make it a hook before the objects, such as pre-install, remove its annotation helm.sh/hook, or deploy in Helm's order with --wait=hookOnly"},
+		"waits for an earlier":    {webWaitingForJob + "{apiVersion: batch/v1, kind: Job, metadata: {name: run-migrations, annotations: {helm.sh/hook: pre-install}}, spec: {template: {spec: {containers: [{name: a}]}}}}", ""},
+		"waits for another":       {webWaitingForJob + "{apiVersion: batch/v1, kind: Job, metadata: {name: run-backups, annotations: {helm.sh/hook: post-install}}, spec: {template: {spec: {containers: [{name: a}]}}}}", ""},
 		"same group":              {strings.Replace(webUsingSecret, "{name: web}", "{name: web, annotations: {helm.sh/resource-group: a}}", 1) + "{apiVersion: v1, kind: Secret, metadata: {name: wanted, annotations: {helm.sh/resource-group: a}}}", ""},
 	}
 	for name, tt := range tests {
