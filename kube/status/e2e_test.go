@@ -103,7 +103,7 @@ func requests(t *testing.T, c client, ns, resource string) string {
 			t.Fatal(err)
 		}
 		for _, e := range log.Namespace(ns) {
-			if !strings.HasPrefix(e.UserAgent, rest.DefaultKubernetesUserAgent()) {
+			if e.UserAgent != testcluster.UserAgent {
 				continue
 			}
 			marked = marked || e.Object.Name == marker

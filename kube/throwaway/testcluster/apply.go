@@ -28,6 +28,9 @@ func Parse(t testing.TB, manifest string) (objects []*unstructured.Unstructured)
 	return objects
 }
 
+// UserAgent is that of the clients of tests, which the audit log shows.
+const UserAgent = "test"
+
 // Config returns the configuration of a client as the administrator, without a limit on its requests.
 func (c *Cluster) Config(t testing.TB) *rest.Config {
 	t.Helper()
@@ -35,7 +38,7 @@ func (c *Cluster) Config(t testing.TB) *rest.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.UserAgent, config.QPS = "test", -1
+	config.UserAgent, config.QPS = UserAgent, -1
 	return config
 }
 
