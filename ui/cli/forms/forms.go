@@ -44,7 +44,6 @@ func Ask(a *command.App, cmd *cobra.Command, args []string) ([]string, error) {
 	}()
 	o := options(a)
 	o.Input = inputOf(a, cmd, args)
-	o.NamespaceGiven = cmd.Flag("namespace").Changed
 	if o.HasFlag("--sandbox") {
 		o.Context = "a throwaway cluster"
 	}

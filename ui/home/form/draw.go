@@ -99,7 +99,7 @@ func (m *Form) drawField(y, width int, e *entry, focus bool) {
 		cv.PutFit(valueX, y, width, theme.Text, cmp.Or(value, keepRows[0].Value))
 	} else {
 		m.drawInput(valueX, y, width, &e.input, focus)
-		if focus && e.prefilled && value != "" { // what is typed replaces it
+		if focus && e.untouched && value != "" { // what is typed replaces it
 			cv.Highlight(valueX, y, min(canvas.Width(canvas.Clean(value)), width))
 		}
 	}
@@ -124,10 +124,7 @@ func (m *Form) drawInput(x, y, width int, in *textinput.Model, focus bool) {
 	if m.review.confirming {
 		return
 	}
-	typed, rows := last(m.current()), m.rows()
-	if typed != "" && len(rows) > 0 && strings.HasPrefix(rows[0].Value, typed) {
-		cv.PutFit(end, y, x+width-end, theme.Faint, rows[0].Value[len(typed):])
-	}
+	cv.PutFit(end, y, x+width-end, theme.Faint, m.completion())
 }
 
 // Cursor returns where the user types.

@@ -66,8 +66,6 @@ type Plan struct {
 type Options struct {
 	Input
 	Source Source
-	// NamespaceGiven means that the user has chosen the namespace; else what is typed replaces it.
-	NamespaceGiven bool
 	// Context names the cluster.
 	Context string
 	// AtQuit registers a function to call if the program exits at once. May be nil.
@@ -100,7 +98,7 @@ type entry struct {
 	input     textinput.Model
 	taken     Suggestion // the last one that was taken
 	offered   bool       // the form has filled it in once
-	prefilled bool       // by the form, and the user has not touched it
+	untouched bool       // it has a text, and the user has edited nothing since it has the focus: what is typed replaces the text
 }
 
 // New returns a form for Options.Operation, with the given fields filled in. The first empty field that is needed has the
@@ -114,7 +112,7 @@ func New(ctx context.Context, s *screen.Screen, o Options) *Form {
 		in := keys.NewInput()
 		in.SetValue(o.Input.Get(f))
 		in.CursorEnd()
-		m.fields = append(m.fields, &entry{field: f, input: in, prefilled: f == Namespace && !o.NamespaceGiven})
+		m.fields = append(m.fields, &entry{field: f, input: in})
 	}
 	m.focusOn(max(m.missing(), 0))
 	return m
@@ -161,6 +159,7 @@ func (m *Form) focusOn(n int) {
 	m.current().input.Blur()
 	m.focus = n
 	m.current().input.Focus()
+	m.current().untouched = m.current().input.Value() != ""
 	m.lists.reset()
 	if m.found().err != nil { // suggest tries again
 		delete(m.lists.known, key(m.input(), m.current().field))
@@ -212,10 +211,10 @@ func (m *Form) typed(msg tea.Msg) (cmd tea.Cmd) {
 	}
 	e := m.current()
 	was := e.input.Value()
-	if key, ok := msg.(tea.KeyPressMsg); e.prefilled && (!ok || key.Text != "") { // what is typed replaces it
+	if key, ok := msg.(tea.KeyPressMsg); e.untouched && (!ok || key.Text != "") && !(e.field == Values && key.Text == ",") { // a comma adds a file
 		e.input.SetValue("")
 	}
-	e.prefilled = false
+	e.untouched = false
 	e.input, cmd = e.input.Update(msg)
 	if e.input.Value() != was {
 		m.lists.reset()

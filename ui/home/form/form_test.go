@@ -66,7 +66,7 @@ func (r *rig) run(cmd tea.Cmd) {
 var named = map[string]tea.KeyPressMsg{
 	"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "tab": {Code: tea.KeyTab}, "shift+tab": {Code: tea.KeyTab, Mod: tea.ModShift},
 	"up": {Code: tea.KeyUp}, "down": {Code: tea.KeyDown}, "pgdown": {Code: tea.KeyPgDown}, "ctrl+p": {Code: 'p', Mod: tea.ModCtrl}, "ctrl+s": {Code: 's', Mod: tea.ModCtrl},
-	"space": {Code: tea.KeySpace, Text: " "}, "end": {Code: tea.KeyEnd},
+	"space": {Code: tea.KeySpace, Text: " "}, "end": {Code: tea.KeyEnd}, "delete": {Code: tea.KeyDelete},
 }
 
 // press presses the keys of a script: names of keys, and other words, which are typed.
@@ -381,4 +381,29 @@ func (s *slowPlan) Plan(ctx context.Context, _ []string) (Plan, error) {
 	<-ctx.Done()
 	close(s.cancelled)
 	return Plan{}, ctx.Err()
+}
+
+// TestTypingReplaces: the first key that is typed into a filled field replaces its text, and the cursor keys edit it. Enter takes the
+// grey rest of a suggestion, unless delete has dropped it.
+func TestTypingReplaces(t *testing.T) {
+	for script, want := range map[string]string{
+		"ot enter":        "upgrade shop ./shop -n ot",
+		"end 2 enter":     "upgrade shop ./shop -n shop2",
+		"sh enter":        "upgrade shop ./shop -n shop",
+		"sh delete enter": "upgrade shop ./shop -n sh",
+	} {
+		r := open(t, 100, 30, theme.Options{}, Input{Operation: Upgrade, Name: "shop", Chart: "./shop", Namespace: "shop"})
+		r.press("esc") // the plan, which is made at once
+		r.source.planned = nil
+		for r.form.current().field != Chart {
+			r.press("shift+tab")
+		}
+		for r.form.current().field != Namespace {
+			r.press("tab")
+		}
+		r.press(script)
+		if got := strings.Join(slices.Concat(r.source.planned...), " "); got != want {
+			t.Errorf("%q plans %q, want %q:\n%s", script, got, want, r.text())
+		}
+	}
 }

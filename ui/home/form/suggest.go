@@ -21,6 +21,7 @@ type lists struct {
 	known map[string]answer // by key
 	row   int               // the selected row; -1 if the typed text counts
 	moved bool              // the user has moved to the row
+	typed bool              // the typed text counts, without its completion
 	top   int               // the first visible row
 	page  int               // how many rows the last frame showed
 	down  int               // how far the detail is scrolled
@@ -34,7 +35,7 @@ type answer struct {
 	done bool
 }
 
-func (l *lists) reset() { l.row, l.moved, l.top, l.down = 0, false, 0, 0 }
+func (l *lists) reset() { l.row, l.moved, l.typed, l.top, l.down = 0, false, false, 0, 0 }
 
 // key identifies the suggestions for a field: what they depend on. Those for files depend on the typed folder.
 func key(in Input, f Field) string {
@@ -128,6 +129,19 @@ func last(e *entry) string {
 	return strings.TrimSpace(text)
 }
 
+// completion returns the rest of the first suggestion that starts with the typed text, which enter and tab take.
+func (m *Form) completion() string {
+	typed, rows := last(m.current()), m.rows()
+	if typed == "" || len(rows) == 0 || m.lists.typed || m.current().field == Keep || m.current().untouched {
+		return ""
+	}
+	rest, _ := strings.CutPrefix(rows[0].Value, typed)
+	if rest == rows[0].Value {
+		return ""
+	}
+	return rest
+}
+
 // selected returns the row that enter takes, -1 if the typed text counts.
 func (m *Form) selected() int {
 	rows := m.rows()
@@ -144,6 +158,9 @@ func (m *Form) selected() int {
 	}
 	if at := slices.IndexFunc(rows, func(s Suggestion) bool { return s.Value == text }); at >= 0 {
 		return at
+	}
+	if m.completion() != "" {
+		return 0
 	}
 	if text == "" && e.field.needed() || e.field == Keep {
 		return max(slices.IndexFunc(rows, func(s Suggestion) bool { return s.Best }), 0)
@@ -191,7 +208,7 @@ func (m *Form) prefill() tea.Cmd {
 	if m.o.Operation != Upgrade || e.field != Chart || e.input.Value() != "" || m.lists.moved || e.offered || !slices.ContainsFunc(m.found().list, best) {
 		return nil
 	}
-	e.offered, e.prefilled = true, m.take()
+	e.offered, e.untouched = true, m.take()
 	return m.suggest()
 }
 
