@@ -54,7 +54,7 @@ func (m *model) runKeys() []keys.Binding {
 		{Keys: "q", Hint: m.quitHint, Do: m.quit, Part: partEnd, About: "quit", More: "asks first if that aborts the run"},
 		{Keys: "A", Hint: m.acceptHint, Do: m.accept, Steers: true, OnFailure: true, Part: partFix,
 			About: "re-check", More: "selected or all failed groups, no apply"},
-		{Keys: "R", Hint: func() string { return m.failedHint("retry", m.insp.Reverted()) }, Do: m.failedCommand(event.Retry), Steers: true, OnFailure: true, Part: partFix,
+		{Keys: "R", Hint: func() string { return m.failedHint("retry", m.insp.Reverted()) }, Do: m.retry, Steers: true, OnFailure: true, Part: partFix,
 			About: "retry", More: "applies selected or all failed groups"},
 		{Keys: "G", Hint: keys.When("stop here", m.Held), Disabled: keys.Unless(m.Held, "no group has failed"), Do: m.giveUp.Open, Steers: true, OnFailure: true, Part: partFix,
 			About: "stop here", More: "ends the run as failed; asks first"},
@@ -153,6 +153,12 @@ func (m *model) moveKeys() []keys.Binding {
 	}
 }
 
+// editKeys edit the values or the chart, which a stack does not allow: pressed there, they say so.
+var editKeys = []string{"e", "V", "E"}
+
+// inStack reports whether the run is one of many releases.
+func (m *model) inStack() bool { return m.State.Operation.IsStack() || m.Stack != nil }
+
 // problemHint is the footer's word for f: during a run without a failure, f goes to the groups that the run waits for.
 func (m *model) problemHint() string {
 	switch {
@@ -220,7 +226,7 @@ func (m *model) allKeys() []Key {
 	var out []Key
 	for _, part := range []string{partStep, partFix, partLook, partFind, partMove, partEnd} {
 		for _, b := range m.boardKeys() {
-			if b.Part == part && !b.Alias && !(b.Steers && m.ReadOnly()) {
+			if b.Part == part && !b.Alias && !(b.Steers && m.ReadOnly()) && !(m.inStack() && slices.Contains(editKeys, b.Key())) {
 				out = append(out, keys.Document(part, []keys.Binding{b})...)
 			}
 		}
@@ -232,7 +238,9 @@ func (m *model) allKeys() []Key {
 		}
 	}
 	addSteering(breakpoints.Part, m.breaks.Keys())
-	addSteering(edit.Part, m.edit.Keys())
+	if !m.inStack() {
+		addSteering(edit.Part, m.edit.Keys())
+	}
 	out = append(out, keys.Document(palette.Part, m.palette.Keys())...)
 	out = append(out, keys.Document(page.Part, m.help.Keys())...)
 	if m.replay != nil {

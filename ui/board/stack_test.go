@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -254,6 +255,15 @@ func TestHeldFailureInStack(t *testing.T) {
 		s.Update(keyPress("G"))
 		expect("end the run with 1 failed group", "; 2 waiting releases")
 		s.Update(keyPress("esc"))
+
+		// A stack cannot be edited: the help does not offer it, and a retry says with which plan.
+		for _, k := range s.allKeys() {
+			if slices.Contains(editKeys, k.Keys) {
+				t.Errorf("the help of a stack offers %s (%s)", k.Keys, k.About)
+			}
+		}
+		s.Update(keyPress("R"))
+		expect("retrying with the plan that was read; to use a changed file, abort and run the command again")
 
 		// A release that has already failed is not held: the key still reaches the one that is.
 		feed(event.Event{Kind: event.KindGroup, Phase: "releases", Group: "data/queue", Status: event.Failed, Message: "no image"})

@@ -35,6 +35,15 @@ func (m *model) failedCommand(name event.CommandName) func() tea.Cmd {
 	return func() tea.Cmd { return m.sendCommand(m.FailedCommand(name)) }
 }
 
+// retry applies failed groups again. A stack keeps the plan that it has read.
+func (m *model) retry() tea.Cmd {
+	send := m.failedCommand(event.Retry)()
+	if !m.inStack() || !m.Held() {
+		return send
+	}
+	return tea.Batch(send, m.Say(theme.Quiet, "retrying with the plan that was read; to use a changed file, abort and run the command again"))
+}
+
 // awaitsApproval reports whether the run is paused because a group is not approved.
 func (m *model) awaitsApproval() bool { return m.Steerable() && m.State.AwaitsApproval() != nil }
 
