@@ -90,10 +90,9 @@ func (r *releaseState) checkMark(s *session.Session, operation string, m release
 		return fmt.Errorf("%s by a run of lockstep, which may still be active: its lock cannot be checked (%v); "+recoverAdvice,
 			message, s.Lease.Err, s.Common.Release, s.Common.Namespace)
 	case s.Common.PlanOnly:
-		message = fmt.Sprintf("revision %d is %s: if its run is still active, the operation would be refused; "+
-			"if that run was killed, the operation would mark the revision failed", m.Revision, m.From)
+		message = fmt.Sprintf("revision %d is %s: once its run has ended, the operation marks the revision failed", m.Revision, m.From)
 		if resumes {
-			message += " and resume from it"
+			message += " and resumes from it"
 		}
 	default:
 		message += " by a run that has ended; lockstep marks the revision failed"

@@ -40,10 +40,8 @@ func TestCheckMark(t *testing.T) {
 			"revision 2 was left uninstalling by a run that has ended; lockstep marks the revision failed, and resumes from it"},
 		{"install", mark(rcommon.StatusUninstalling, true), lease.State{}, false,
 			"revision 2 was left uninstalling by a run that has ended; lockstep marks the revision failed"},
-		{"upgrade", upgrade, lease.State{}, true, "revision 2 is pending-upgrade: if its run is still active, the operation would be refused; " +
-			"if that run was killed, the operation would mark the revision failed and resume from it"},
-		{"rollback", upgrade, lease.State{}, true, "revision 2 is pending-upgrade: if its run is still active, the operation would be refused; " +
-			"if that run was killed, the operation would mark the revision failed"},
+		{"upgrade", upgrade, lease.State{}, true, "revision 2 is pending-upgrade: once its run has ended, the operation marks the revision failed and resumes from it"},
+		{"rollback", upgrade, lease.State{}, true, "revision 2 is pending-upgrade: once its run has ended, the operation marks the revision failed"},
 		{"upgrade", superseded, lease.State{}, false, "revision 2 was left deployed, and a later one exists; lockstep marks revision 2 superseded"},
 		{"upgrade", superseded, lease.State{}, true, "revision 2 was left deployed, and a later one exists; the operation would mark it superseded"},
 		{"upgrade", mark(rcommon.StatusPendingUpgrade, false), lease.State{}, false,

@@ -66,7 +66,7 @@ func (p *past) arrange() {
 	p.rows, p.selected = p.rows[:0], 0
 	for i := range p.all {
 		r := &p.all[i]
-		if !matches(words, r.Record, r.Namespace, r.Name, r.Operation, r.Context, p.runMark(r.Status).Word, r.started(), r.Why, r.where()) {
+		if !matches(words, r.Record, r.Namespace, r.Name, r.Operation, r.Context, p.runMark(r.Status).Word, r.started(), r.Why, r.where(), r.By) {
 			continue
 		}
 		if r.id() == p.state.Past.Selected {
@@ -204,7 +204,7 @@ func (p *past) drawPane(in canvas.Rect) {
 	r := p.rows[p.selected]
 	mark, said := p.outcome(r)
 	p.Canvas.Heading(in.Y, p.Join(p.target(r), r.Operation))
-	lines := []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: said}}, canvas.Plain(theme.Quiet, "lockstep "+strings.Join(r.command(), " "))}
+	lines := []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: said}}, canvas.Plain(theme.Quiet, p.Join(prefixed("started by ", r.By), "lockstep "+strings.Join(r.command(), " ")))}
 	if p.err != nil {
 		lines = append(lines, canvas.Plain(theme.Stopped, p.err.Error()))
 	}

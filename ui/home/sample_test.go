@@ -50,7 +50,7 @@ var pastRuns = sync.OnceValue(func() (all []PastRun) {
 	names := releases(10)
 	for n := range 1000 {
 		r := PastRun{Key: Key{"shop", names[n%10].Name}, Operation: "upgrade api-2.3.1", Context: "prod-eu", Started: now.Add(-time.Duration(n) * 5 * time.Hour),
-			Took: time.Duration(n*7%100) * time.Second, Status: event.Succeeded}
+			Took: time.Duration(n*7%100) * time.Second, Status: event.Succeeded, By: "ann on box"}
 		r.Record = r.Started.Format("20060102-150405") + "-" + r.Name
 		switch n % 11 {
 		case 1:
@@ -62,7 +62,7 @@ var pastRuns = sync.OnceValue(func() (all []PastRun) {
 		case 6:
 			r.Status, r.Namespace = "cut-off", "data"
 		case 8:
-			r.Record, r.Cluster, r.Operation, r.Status = "", "lockstep-"+r.Name+"-x7k2p", "upgrade", "succeeded"
+			r.Record, r.Cluster, r.Operation, r.Status, r.By = "", "lockstep-"+r.Name+"-x7k2p", "upgrade", "succeeded", "ci"
 		}
 		all = append(all, r)
 	}

@@ -99,6 +99,7 @@ type PastRun struct {
 	Took      time.Duration
 	Status    event.Status // how it ended, or how it stands
 	Why       string       // why it failed, or waits for a person
+	By        string       // who started it
 }
 
 // Part is a release of a stack.

@@ -78,8 +78,8 @@ func (d *Dialog) Keys() []keys.Binding {
 func (d *Dialog) choices() []choice {
 	if d.givesUp {
 		return []choice{
-			{keys: "G", about: "end the run as failed", text: d.giveUpText(), command: d.FailedCommand(event.GiveUp)},
 			{keys: "esc", about: "cancel", text: "cancel"},
+			{keys: "G", about: "end the run as failed", text: d.giveUpText(), command: d.FailedCommand(event.GiveUp)},
 		}
 	}
 	back := choice{keys: "r", about: "abort and roll back (or uninstall)", command: event.Command{Name: event.Rollback}}
@@ -103,7 +103,7 @@ func (d *Dialog) choices() []choice {
 		back.text, stop.text = "", "abort and quit"
 	}
 	leave := choice{keys: "d", about: "leave it running, quit the screen", text: d.leaveText(), leaves: true}
-	return []choice{keep, back, stop, leave, wait}
+	return []choice{wait, leave, keep, back, stop} // the safest first
 }
 
 // leaveText says how to come back to a run that is left running, and how long it waits if it is paused or held (R47).

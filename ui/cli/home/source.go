@@ -192,13 +192,13 @@ func (s *source) PastRuns(ctx context.Context, namespace string) ([]home.PastRun
 	out := make([]home.PastRun, len(recorded))
 	for i, r := range recorded {
 		out[i] = home.PastRun{Key: home.Key{Namespace: r.Namespace, Name: r.Release}, Record: r.Name, Operation: describeOperation(r.Operation, r.Chart), Context: r.Context,
-			Started: r.Started, Took: time.Duration(r.Seconds * float64(time.Second)), Status: r.Ending(), Why: whyOf(r)}
+			Started: r.Started, Took: time.Duration(r.Seconds * float64(time.Second)), Status: r.Ending(), Why: whyOf(r), By: kube.Self()}
 	}
 	jobs, denied := s.client.ClusterRuns(ctx, namespace)
 	for _, job := range jobs {
 		if job.Ended() {
 			out = append(out, home.PastRun{Key: home.Key{Namespace: job.Namespace, Name: job.Release}, Cluster: job.Name, Operation: job.Command, Context: s.client.ContextName(),
-				Started: job.Started, Took: job.Over.Sub(job.Started), Status: event.Status(job.State)})
+				Started: job.Started, Took: job.Over.Sub(job.Started), Status: event.Status(job.State), By: job.By})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b home.PastRun) int { return b.Started.Compare(a.Started) })
