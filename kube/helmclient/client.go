@@ -6,6 +6,7 @@
 package helmclient
 
 import (
+	"cmp"
 	"context"
 	"reflect"
 	"slices"
@@ -202,7 +203,7 @@ func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helm
 	originals := manifest.NewIndex(original)
 	err := c.apply(target, func(i *resource.Info) error {
 		var before helmkube.ResourceList
-		if x := originals.Get(i); x != nil {
+		if x := cmp.Or(c.cfg.Options.Method.Applied.Of(i), originals.Get(i)); x != nil {
 			before = helmkube.ResourceList{x}
 		}
 		if serverSide {

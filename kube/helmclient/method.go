@@ -29,7 +29,9 @@ type Method struct {
 	Force bool
 	// Migrate first gives the fields of client-side apply to server-side apply.
 	Migrate bool
-	// Adopts takes the target itself as the previous state of an object that the old revision lacks, as an install and an
+	// Applied is the previous state of objects for client-side apply, nil for that of the old revision.
+	Applied *manifest.Applied
+	// Adopts takes the target itself as the previous state of an object that no revision has applied, as an install and an
 	// upgrade do. A rollback takes the live object, and so removes the fields that the target lacks.
 	Adopts bool
 	// MergeCustom compares custom resources with the live object, too.
@@ -63,6 +65,9 @@ func (m Method) DryRun(helm *helmkube.Client, live *unstructured.Unstructured, o
 func (m Method) dryRun(helm *helmkube.Client, live *unstructured.Unstructured, old, target *resource.Info) (*unstructured.Unstructured, error) {
 	sent := manifest.DryRun(target, live)
 	var originals helmkube.ResourceList
+	if applied := m.Applied.Of(target); applied != nil && live != nil {
+		old = applied
+	}
 	switch {
 	case old != nil:
 		originals = helmkube.ResourceList{manifest.DryRun(old, live)}

@@ -226,10 +226,16 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 		planned: []helmkube.ResourceList{list, oldObjects},
 	}
 	leftovers, _ := search.leftovers()
+	method := rb.method(target)
+	if method.ClientSide {
+		if method.Applied, err = lastApplied(b, revs, list); err != nil {
+			return task{}, err
+		}
+	}
 	prepared := &session.Prepared{
 		Common: s.Common, Info: event.Operation{Name: "rollback"},
 		Target: session.Target{
-			Release: target, Tree: release.TreeOf(target), Method: rb.method(target),
+			Release: target, Tree: release.TreeOf(target), Method: method,
 			Claims: manifest.Claims{Take: rb.TakeOwnership, Skip: true, CRDs: charts.CRDNames(target), MadeByHook: func(o plan.Object) bool {
 				return madeByHook(rb.Common, revs.All, o) != nil
 			}},

@@ -136,7 +136,8 @@ func (d *Deploy) plan(s *session.Session, state *releaseState) (*session.Prepare
 		return nil, nil, err
 	}
 	onServer := serverSide(d.ServerSide, r.release)
-	target.ClientSide = !onServer
+	// Of a failed revision it is not known which objects it has applied: only the live ones tell.
+	target.ClientSide, target.MergeCustom = !onServer, state.lastFailed()
 	// Helm migrates if the deployed revision was applied client-side (Helm 3 records no method). Objects to take over may have been, too.
 	target.Migrate = d.TakeOwnership || state.Current.ApplyMethod != string(rel1.ApplyMethodServerSideApply)
 	tree, treeWarnings, err := d.Chart.Tree(values)

@@ -6,9 +6,13 @@ import (
 	"testing"
 	"time"
 
+	rcommon "helm.sh/helm/v4/pkg/release/common"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
+	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube"
@@ -85,5 +89,76 @@ func TestPatchThatTheServerCannotApply(t *testing.T) {
 	r.MustFail(op, err, says...)
 	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("it failed after %s", took)
+	}
+}
+
+// TestFieldsOfFailedRevisions: with client-side apply, too, a revision that failed leaves no fields behind, neither in what its
+// rollback restores nor in the next upgrade or install, and a rollback keeps the fields of others, also in an object that
+// the failed revision lacks, and that nobody has deleted yet (R32a, R33).
+func TestFieldsOfFailedRevisions(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"install", "upgrade", "rollback"} {
+		t.Run(first, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			kind := rig.LateKinds(r.Namespace + ".example")[0]
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, kind.CRD(nil)), func(d *kube.Deploy) { d.Release = "crd" }))
+			custom := func(extra string) string {
+				return strings.Replace(kind.Object(map[string]string{}), "size: x", "size: x"+extra, 1)
+			}
+			job := func(name string) string { return rig.Job(name, nil, "0s") }
+			web := func(extra string) string {
+				return strings.Replace(rig.Deployment("web", nil, "0s"), "example/app:1.0", "example/app:1.0, env: [{name: A, value: a}"+extra+"]", 1)
+			}
+			with := func(docs ...string) func(*kube.Deploy) {
+				return rig.UseChart(rig.ChartOf(t, docs...), func(d *kube.Deploy) { d.ServerSide, d.ReadinessTimeout = "false", 10*time.Second })
+			}
+			good := with(rig.ConfigMap("shared", nil, "a: a"), rig.ConfigMap("dropped", nil, "a: a"), rig.Deployment("dropped", nil, "0s"), job("of-1"), web(""), custom(""))
+			failed := with(rig.ConfigMap("shared", nil, "a: a", "extra: b"), job("of-2"), web(", {name: EXTRA, value: b}"), custom(", extra: b"),
+				rig.UnpullableDeployment("fails", nil))
+			if first == "install" {
+				op, err := r.Install("plain", failed)
+				r.MustFail(op, err, "cannot be pulled")
+				r.MustRun(r.Install("plain", good))
+			} else {
+				r.Deploy("plain", good)
+				r.PatchConfigMap("dropped", `{"data": {"theirs": "x"}, "metadata": {"annotations": {"theirs": "x"}}}`)
+				scale := []byte(`{"spec": {"replicas": 2}}`)
+				if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Patch(t.Context(), "dropped", types.MergePatchType, scale, metav1.PatchOptions{}, "scale"); err != nil {
+					t.Fatal(err)
+				}
+				op, err := r.Upgrade("plain", func(u *kube.Deploy) { failed(u); u.RollbackOnFailure = first == "rollback" })
+				if err != nil {
+					t.Fatal(err)
+				}
+				if out := r.Run(op, nil); out.State.Exit != event.ExitFailed {
+					t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+				}
+				if first == "upgrade" {
+					r.MustRun(r.Upgrade("plain", good))
+				}
+				if c := r.ConfigMapData("dropped"); c["theirs"] != "x" {
+					t.Errorf("dropped: %v", c)
+				}
+				d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(t.Context(), "dropped", metav1.GetOptions{})
+				if err != nil || *d.Spec.Replicas != 2 || d.Annotations["deployment.kubernetes.io/revision"] == "" {
+					t.Errorf("Deployment/dropped: %v", d)
+				}
+			}
+			if r.Status() != rcommon.StatusDeployed {
+				t.Errorf("release %s", r.Status())
+			}
+			if c := r.ConfigMapData("shared"); len(c) != 2 {
+				t.Errorf("shared: %v", c)
+			}
+			d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(t.Context(), "web", metav1.GetOptions{})
+			if err != nil || len(d.Spec.Template.Spec.Containers[0].Env) != 1 {
+				t.Errorf("Deployment/web: %v", d)
+			}
+			o, err := r.Client.Dynamic.Resource(schema.GroupVersionResource{Group: kind.API, Version: "v1", Resource: kind.Plural}).Namespace(r.Namespace).Get(t.Context(), "late", metav1.GetOptions{})
+			if err != nil || o.Object["spec"].(map[string]any)["extra"] != nil {
+				t.Errorf("custom: %v %v", o, err)
+			}
+		})
 	}
 }

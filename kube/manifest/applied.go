@@ -1,0 +1,86 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// Applied finds the previous state of objects for client-side apply: the fields of all revisions that may have applied one,
+// with the values of the newest. The zero value has none.
+type Applied struct {
+	found Index
+	open  Index // the objects that an older revision may have applied, too
+}
+
+// NewApplied starts the search for the objects of a list. Those that do not exist have no previous state.
+func NewApplied(b *Builder, list helmkube.ResourceList) *Applied {
+	return &Applied{found: Index{}, open: NewIndex(list.Filter(func(i *resource.Info) bool {
+		f := b.Fact(i)
+		return f == nil || !f.Before().Known || f.Before().Version != ""
+	}))}
+}
+
+// Of returns an object as it was applied last, nil if no revision has it.
+func (a *Applied) Of(i *resource.Info) *resource.Info {
+	if a == nil {
+		return nil
+	}
+	return a.found.Get(i)
+}
+
+// Complete reports whether older revisions add nothing.
+func (a *Applied) Complete() bool { return len(a.open) == 0 }
+
+// Add adds the objects of the next older revision. If that was deployed, it has applied them all, so nothing is left of what
+// older ones applied. Of any other it is not known.
+func (a *Applied) Add(list helmkube.ResourceList, deployed bool) error {
+	for id, i := range NewIndex(list) {
+		if a.open[id] == nil {
+			continue
+		}
+		newer := a.found[id]
+		if newer != nil && newer.Mapping.GroupVersionKind == i.Mapping.GroupVersionKind {
+			union := *newer
+			var err error
+			if union.Object, err = merge(i, newer); err != nil {
+				return err
+			}
+			a.found[id] = &union
+		} else if newer == nil {
+			a.found[id] = i
+		}
+		if deployed {
+			delete(a.open, id)
+		}
+	}
+	return nil
+}
+
+// merge returns the older object with the fields of the newer one. Lists with a merge key have the elements of both.
+func merge(older, newer *resource.Info) (*unstructured.Unstructured, error) {
+	from, err := json.Marshal(older.Object)
+	if err != nil {
+		return nil, err
+	}
+	to, err := json.Marshal(newer.Object)
+	if err != nil {
+		return nil, err
+	}
+	if typed, unknown := scheme.Scheme.New(older.Mapping.GroupVersionKind); unknown == nil {
+		from, err = strategicpatch.StrategicMergePatch(from, to, typed)
+	} else {
+		from, err = jsonpatch.MergePatch(from, to)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compare the revisions of %s: %w", older.ObjectName(), err)
+	}
+	out := &unstructured.Unstructured{}
+	return out, out.UnmarshalJSON(from)
+}

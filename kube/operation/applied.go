@@ -1,0 +1,35 @@
+package operation
+
+import (
+	"cmp"
+	"slices"
+
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/kube/manifest"
+	"lockstep/kube/release"
+)
+
+// lastApplied returns the objects of a list as the release has applied them before, for client-side apply.
+//
+// Rule R32a, for fields: what any revision brought is removed if the target lacks it, also if that revision failed. Helm compares
+// with the deployed revision alone, and so keeps what those that failed since have added. For an object that a rollback brings
+// back, it takes the live object instead, and so removes the fields of everybody else.
+func lastApplied(b *manifest.Builder, revs *release.Revisions, list helmkube.ResourceList) (*manifest.Applied, error) {
+	applied := manifest.NewApplied(b, list)
+	all := slices.SortedFunc(slices.Values(slices.Concat(revs.All, revs.Pruned())), func(x, y *rel1.Release) int { return cmp.Compare(y.Version, x.Version) })
+	for _, rel := range all {
+		if applied.Complete() {
+			break
+		}
+		old, err := buildRevision(b, rel)
+		if err != nil {
+			continue // its kinds are no longer served
+		}
+		if err := applied.Add(old, release.WasDeployed(rel)); err != nil {
+			return nil, err
+		}
+	}
+	return applied, nil
+}
