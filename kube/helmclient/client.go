@@ -14,6 +14,7 @@ import (
 	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -93,6 +94,8 @@ type Options struct {
 	// WaitFor are the objects outside the release that its first groups wait for (R22d).
 	WaitFor []plan.Object
 	Method  Method
+	// Untouched reports whether the operation to roll back neither applied nor deleted an object; nil for other operations.
+	Untouched func(plan.Object) bool
 }
 
 // Client wraps Helm's Kubernetes client. It serves one action.
@@ -191,6 +194,8 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 }
 
 // applyTarget applies the objects of the target in order.
+//
+// Rule R33: a rollback undoes what the failed operation did. Objects that it has not touched may be as somebody else wants them.
 func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helmkube.ClientUpdateOption) (*helmkube.Result, error) {
 	c.mu.Lock()
 	serverSide := c.serverSideApply
@@ -202,6 +207,11 @@ func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helm
 	var mu sync.Mutex // guards res
 	originals := manifest.NewIndex(original)
 	err := c.apply(target, func(i *resource.Info) error {
+		if untouched := c.cfg.Options.Untouched; untouched != nil && untouched(cluster.ObjectOf(i)) {
+			if err := i.Get(); !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
 		var before helmkube.ResourceList
 		if x := cmp.Or(c.cfg.Options.Method.Applied.Of(i), originals.Get(i)); x != nil {
 			before = helmkube.ResourceList{x}

@@ -119,6 +119,7 @@ func (r *runner) clientConfig(t task, ps *session.Session, session cluster.Sessi
 			WaitFor:     firstOutside(session.Builder, common, p.Info),
 			Removal:     t.deletionTimeout,
 			Method:      p.Target.Method,
+			Untouched:   t.untouched,
 		},
 		Tree:         p.Target.Tree,
 		Old:          p.Old.Revision,

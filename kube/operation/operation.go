@@ -192,7 +192,8 @@ type task struct {
 	do       func(*attempt) (*rel1.Release, error)
 	options  any // of the operation, a pointer to a struct, for saved plans
 
-	rollbackOnFailure bool // the task is the rollback of a failed operation
+	rollbackOnFailure bool                   // the task is the rollback of a failed operation
+	untouched         func(plan.Object) bool // what that operation has neither applied nor deleted, nil if it is not known
 	uninstalling      bool
 	deletionTimeout   time.Duration // for one object, 0 for no limit
 	checksDeployed    bool          // the task checks a release that this run has deployed

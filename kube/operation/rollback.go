@@ -244,7 +244,7 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 		Basis: session.Basis{Replaced: rb.replaced},
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return rb.run(a, target.Version, revs.Last) }
-	return task{prepared: prepared, do: run, rollbackOnFailure: true}, nil
+	return task{prepared: prepared, do: run, rollbackOnFailure: true, untouched: r.op.untouched(revs, target)}, nil
 }
 
 // run runs Helm's rollback. Unlike Helm, it first checks that no revision was created since planning.

@@ -10,6 +10,7 @@ import (
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
@@ -20,6 +21,7 @@ import (
 	"lockstep/engine/text"
 	"lockstep/kube/cluster"
 	"lockstep/kube/preview"
+	"lockstep/kube/release"
 )
 
 // ShouldRollBack reports whether to roll back a run of an operation or a stack (S5) that did not succeed. ending is the
@@ -173,6 +175,24 @@ func leftBehind(events []event.Event) (deleting, left []plan.Object) {
 		}
 	}
 	return deleting, left
+}
+
+// untouched returns whether nobody has applied or deleted an object for the release since the target was deployed. It returns nil
+// if that is not known, because of a revision that failed before this run, or of what earlier pods of its Job did.
+func (op *Operation) untouched(revs *release.Revisions, target *rel1.Release) func(plan.Object) bool {
+	earlier := func(rel *rel1.Release) bool {
+		return rel.Version > target.Version && rel.Version < op.prepared.Info.Revision
+	}
+	if op.prepared.Common.Journal.Before().Start != nil || slices.ContainsFunc(slices.Concat(revs.All, revs.Pruned()), earlier) {
+		return nil
+	}
+	touched := map[plan.Object]bool{}
+	for _, e := range op.feed.Events() {
+		if e.Kind == event.KindObject && e.Object != nil && (e.Status == event.Applying || e.Status == event.Deleting || e.Change != "") {
+			touched[*e.Object] = true
+		}
+	}
+	return func(o plan.Object) bool { return !touched[o] }
 }
 
 // Kept names what the removals of the run have kept: the claims of the StatefulSets that it has deleted, and the objects of others

@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -9,8 +10,10 @@ import (
 
 	"helm.sh/helm/v4/pkg/action"
 	helmkube "helm.sh/helm/v4/pkg/kube"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/charts"
@@ -132,6 +135,47 @@ func TestRollbackSendsTheSame(t *testing.T) {
 				}
 			}
 			r.MustRun(r.Rollback(1))
+		})
+	}
+}
+
+// TestRollbackOfAnUntouchedObject: an automatic rollback writes nothing to the objects that the failed upgrade did not reach or has
+// not removed yet: what somebody else has changed there stays, and is no conflict (R33, R51b).
+func TestRollbackOfAnUntouchedObject(t *testing.T) {
+	t.Parallel()
+	for _, serverSide := range []string{"true", "false"} {
+		t.Run(serverSide, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			with := func(docs ...string) func(*kube.Deploy) {
+				return rig.UseChart(rig.ChartOf(t, docs...), func(d *kube.Deploy) {
+					d.ServerSide, d.ReadinessTimeout, d.RollbackOnFailure = serverSide, 8*time.Second, true
+				})
+			}
+			r.Deploy("plain", with(rig.ConfigMap("first", rig.Group("first"), "v: one"), rig.ConfigMap("later", rig.Group("later", "first")), rig.ConfigMap("dropped", nil)))
+			r.PatchConfigMap("first", `{"data": {"theirs": "x"}}`)
+			r.PatchConfigMap("later", `{"data": {"is": "changed", "extra": "theirs"}}`)
+			r.PatchConfigMap("dropped", `{"data": {"is": "changed"}}`)
+			next := []string{rig.ConfigMap("first", rig.Group("first"), "v: two"), rig.UnpullableDeployment("fails", rig.Group("first"))}
+			if serverSide == "false" { // else the upgrade is refused: somebody else owns the field
+				next = append(next, rig.ConfigMap("later", rig.Group("later", "first"), "extra: two"))
+			}
+			op, err := r.Upgrade("plain", with(next...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out := r.Run(op, nil); out.State.Exit != event.ExitFailed || r.Status() != rcommon.StatusDeployed {
+				t.Errorf("exit %d, release %s: %s", out.State.Exit, r.Status(), out.State.Message)
+			}
+			for name, want := range map[string]map[string]string{
+				"first":   {"is": "first", "v": "one", "theirs": "x"},
+				"later":   {"is": "changed", "extra": "theirs"},
+				"dropped": {"is": "changed"},
+			} {
+				if got := r.ConfigMapData(name); !maps.Equal(got, want) {
+					t.Errorf("ConfigMap/%s has %v, want %v", name, got, want)
+				}
+			}
 		})
 	}
 }
