@@ -99,7 +99,7 @@ scale: all
 	$(MEASURE) -scale testdata/bench/scale.md $(if $(ROWS),-only "$(ROWS)",)
 
 chaos: all
-	cd kube/chaos && CHAOS=long CHAOS_SEED=$(SEED) $(STATIC) $(GO) test -v -count 1 -timeout 60m -run 'TestChaos/^$(ROW)' .
+	cd kube/chaos && CHAOS=long CHAOS_SEED=$(SEED) $(STATIC) $(GO) test -v -count 1 -timeout 120m -run 'TestChaos/^$(ROW)' .
 	[ -n "$(ROW)" ] || CHAOS=long $(TESTENV) $(TEST) -count 1 ./kube/e2e/recovery ./kube/e2e/outage ./kube/e2e/order ./kube/e2e/permissions
 	[ -n "$(ROW)" ] || CHAOS=long $(TESTENV) $(TEST) -count 3 ./kube/e2e/stack # each test in each layout of releases
 
