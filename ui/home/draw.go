@@ -129,7 +129,16 @@ func (m *model) drawHeader() {
 		m.Canvas.PutFit(1, 1, m.W-2, away.Role, away.Glyph+" "+m.snapshot.Away)
 	case denied != "":
 		m.Canvas.PutFit(1, 1, m.W-2, theme.Quiet, "read-only: "+denied)
+	case m.failedElsewhere():
+		failed, run := m.Theme.Mark(string(event.Failed)), m.snapshot.LastFailed
+		m.Canvas.PutFit(1, 1, m.W-2, failed.Role, fmt.Sprintf("%s %s of %s failed in namespace %s: press 0 for all namespaces, P for past runs", failed.Glyph, run.Operation, run.Name, run.Namespace))
 	}
+}
+
+// failedElsewhere reports whether the last run has failed in a namespace that is not shown.
+func (m *model) failedElsewhere() bool {
+	run := m.snapshot.LastFailed
+	return run != nil && !m.state.All && run.Namespace != "" && run.Namespace != m.state.Namespace
 }
 
 // drawTitle draws the first line.

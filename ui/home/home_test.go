@@ -369,3 +369,18 @@ func TestFooterOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestFailedElsewhere: home says that the last run has failed in a namespace that it does not show.
+func TestFailedElsewhere(t *testing.T) {
+	state := stateOf(t, "three")
+	state.LastFailed = &PastRun{Key: Key{"data", "apps"}, Operation: "up"}
+	r := state.open(t, 100, 30, bare)
+	const said = "up of apps failed in namespace data: press 0 for all namespaces, P for past runs"
+	if !strings.Contains(r.text(), said) {
+		t.Errorf("home does not say where the last run failed:\n%s", r.text())
+	}
+	state.LastFailed = &PastRun{Key: Key{"shop", "pg"}, Operation: "upgrade"}
+	if r := state.open(t, 100, 30, bare); strings.Contains(r.text(), "press 0 for all") {
+		t.Errorf("home says what its table shows:\n%s", r.text())
+	}
+}

@@ -37,6 +37,8 @@ type Snapshot struct {
 	// NoNamespace is set if the namespace does not exist.
 	NoNamespace bool
 	Away        string
+	// LastFailed is the last recorded run in the cluster if it has failed, with the namespace of the failure; nil if it has not.
+	LastFailed *PastRun
 	// Denied says why an operation is not permitted, by namespace and by the name of the operation.
 	Denied map[string]map[string]string
 }

@@ -1,6 +1,7 @@
 package home
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -26,6 +27,24 @@ func readOutcomes(context string) outcomes {
 		}
 	}
 	return last
+}
+
+// lastFailed returns the last run if it has failed, with the namespace of the failure, nil if it has not.
+func (o outcomes) lastFailed() *home.PastRun {
+	var last report.Run
+	for _, r := range o {
+		if r.Started.After(last.Started) {
+			last = r
+		}
+	}
+	if event.Status(last.Outcome) != event.Failed {
+		return nil
+	}
+	namespace := last.Namespace
+	if last.Object != nil {
+		namespace = cmp.Or(last.Object.Namespace, namespace)
+	}
+	return &home.PastRun{Key: home.Key{Namespace: namespace, Name: last.Release}, Operation: last.Operation}
 }
 
 // describe says of releases how their last run ended, if nothing has changed them since, and it did not succeed.

@@ -223,3 +223,19 @@ func me() string {
 	}
 	return u.Username
 }
+
+// TestLastFailed: of the last runs, only the newest counts, and the failed object says in which namespace.
+func TestLastFailed(t *testing.T) {
+	at := time.Date(2026, 11, 29, 20, 0, 0, 0, time.UTC)
+	failed := report.Run{Started: at, RunTarget: report.RunTarget{Operation: "up", Release: "apps"},
+		RunResult: report.RunResult{Outcome: "failed", Object: &plan.Object{Kind: "Job", Namespace: "data", Name: "load"}}}
+	good := report.Run{Started: at.Add(-time.Hour), RunResult: report.RunResult{Outcome: "succeeded"}}
+	all := outcomes{{Name: "apps"}: failed, {Namespace: "shop", Name: "api"}: good}
+	if got := all.lastFailed(); got == nil || got.Key != (home.Key{Namespace: "data", Name: "apps"}) || got.Operation != "up" {
+		t.Errorf("the last failed run is %+v", got)
+	}
+	good.Started = at.Add(time.Hour)
+	if all[home.Key{Namespace: "shop", Name: "api"}] = good; all.lastFailed() != nil {
+		t.Error("a run that a later one followed counts")
+	}
+}

@@ -51,6 +51,7 @@ func (s *source) Follow(ctx context.Context, namespace string, show func(home.Sn
 			past = read
 			now.Releases = slices.Clone(now.Releases) // the screen has the old ones
 			past.describe(now.Releases)
+			now.LastFailed = past.lastFailed()
 		})
 	}
 	live.changed = func() {
