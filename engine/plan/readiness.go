@@ -53,8 +53,8 @@ func (p *planner) checkReadiness(c *chartNode, m *member) {
 	p.warn("R24", c.path, &m.Object, "%s: %s is ignored because %s is %s", m.Object, has, lacks, problem)
 }
 
-// ReadinessAdvice says how to tell lockstep when objects of a kind are ready.
+// ReadinessAdvice says how to tell lockstep when an object is ready, after a sentence about it.
 func ReadinessAdvice(o Object) string {
-	return fmt.Sprintf("to say when a %s is ready, annotate it with %s and %s, or use --readiness %s.%s=...",
-		o.Kind, AnnotationReadinessSuccess, AnnotationReadinessFailure, o.Kind, o.Group)
+	return fmt.Sprintf("to say when it is ready, annotate it with %s and %s, or use --readiness %s.%s=...",
+		AnnotationReadinessSuccess, AnnotationReadinessFailure, o.Kind, o.Group)
 }
