@@ -386,10 +386,12 @@ func TestLeave(t *testing.T) {
 	with("sandbox-install", 63, "q")(t).showsNot(t, "leave it running")
 }
 
-// TestBackToHome: a screen that was opened from home says where esc and q lead.
+// TestBackToHome: a screen that was opened from home says where esc leads, and does not offer q, which quits everywhere else.
 func TestBackToHome(t *testing.T) {
 	for place, want := range map[string]string{"home": "press esc to go home", "the history": "press esc to go to the history"} {
-		with("sandbox-install", 0, "", func(o *Options) { o.Home = place })(t).shows(t, want, "q back", "esc "+strings.TrimPrefix(place, "the "))
+		s := with("sandbox-install", 0, "", func(o *Options) { o.Home = place })(t)
+		s.shows(t, want, "esc "+strings.TrimPrefix(place, "the "))
+		s.showsNot(t, "q back", "q quit")
 	}
 }
 
