@@ -48,6 +48,22 @@ func (h *Header) cause(n *graph.Node, r event.Root) string {
 	return name + ": " + r.Cause
 }
 
+// endsAlone says when a held or paused run ends without a screen (R47), "" if it does not. Home counts that time down.
+func (h *Header) endsAlone() string {
+	within, op := h.Leave.Within, h.State.Operation
+	if h.Attached && op.Job == "" {
+		within = op.Timeout
+	}
+	if within == 0 || h.Replayed || !h.Steerable() || h.State.AwaitsApproval() != nil {
+		return ""
+	}
+	end := "aborted "
+	if run, _ := h.RunStatus(); run == event.Held {
+		end = "fails "
+	}
+	return end + canvas.Span(within) + " after the last screen closes"
+}
+
 // nowReady names an object that made a group fail but has become ready since, "" if there is none.
 func (h *Header) nowReady() string {
 	for _, n := range h.Failing() {
@@ -73,8 +89,15 @@ func (h *Header) drawFailureKeys(hints []keys.Hint, y int) {
 		}
 		x = h.PutHint(x, y, hint, role) + 3
 	}
+	more := h.endsAlone()
 	if len(h.StateLines) > 0 { // the state line has no room for the counts
-		h.Canvas.PutRight(end, y, theme.Quiet, h.otherCounts(end-x))
+		more = h.Join(h.otherCounts(end-x), more)
+		if canvas.Width(more) > end-x {
+			more = h.otherCounts(end - x)
+		}
+	}
+	if canvas.Width(more) <= end-x {
+		h.Canvas.PutRight(end, y, theme.Quiet, more)
 	}
 }
 

@@ -111,7 +111,11 @@ func (h *Header) runMark() (theme.Mark, string) {
 	case run == event.Held:
 		return h.Theme.HeldFailure(), h.Join(h.heldText(), h.awayText())
 	case run == event.Paused:
-		return h.Theme.Mark(string(run)), h.Join(h.workInReleases(), h.pauseText(), h.inFlight(), h.awayText())
+		said := h.Join(h.workInReleases(), h.pauseText(), h.inFlight(), h.awayText())
+		if alone := h.Join(said, h.endsAlone()); canvas.Width(alone) <= h.W/2 { // what it waits for matters more
+			said = alone
+		}
+		return h.Theme.Mark(string(run)), said
 	case run == event.Replacing, run == event.Aborting:
 		return h.Theme.Mark(string(run)), h.Join(s.RunMessage, h.inFlight(), h.awayText())
 	case !s.AwaySince.IsZero():
