@@ -195,7 +195,7 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 
 // applyTarget applies the objects of the target in order.
 //
-// Rule R33: a rollback undoes what the failed operation did. Objects that it has not touched may be as somebody else wants them.
+// A rollback undoes what the failed operation did (R33). Objects that it has not touched may be as somebody else wants them.
 func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helmkube.ClientUpdateOption) (*helmkube.Result, error) {
 	c.mu.Lock()
 	serverSide := c.serverSideApply
