@@ -180,17 +180,18 @@ func leftBehind(events []event.Event) (deleting, left []plan.Object) {
 // untouched returns whether nobody has applied or deleted an object for the release since the target was deployed. It returns nil
 // if that is not known, because of a revision that failed before this run, or of what earlier pods of its Job did.
 func (op *Operation) untouched(revs *release.Revisions, target *rel1.Release) func(plan.Object) bool {
-	earlier := func(rel *rel1.Release) bool {
-		return rel.Version > target.Version && rel.Version < op.prepared.Info.Revision
-	}
-	if op.prepared.Common.Journal.Before().Start != nil || slices.ContainsFunc(slices.Concat(revs.All, revs.Pruned()), earlier) {
-		return nil
-	}
-	touched := map[plan.Object]bool{}
+	first, touched := 0, map[plan.Object]bool{}
 	for _, e := range op.feed.Events() {
+		if e.Operation != nil && first == 0 { // an edit creates more revisions
+			first = e.Operation.Revision
+		}
 		if e.Kind == event.KindObject && e.Object != nil && (e.Status == event.Applying || e.Status == event.Deleting || e.Change != "") {
 			touched[*e.Object] = true
 		}
+	}
+	earlier := func(rel *rel1.Release) bool { return rel.Version > target.Version && rel.Version < first }
+	if op.prepared.Common.Journal.Before().Start != nil || slices.ContainsFunc(slices.Concat(revs.All, revs.Pruned()), earlier) {
+		return nil
 	}
 	return func(o plan.Object) bool { return !touched[o] }
 }

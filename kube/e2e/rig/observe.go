@@ -79,6 +79,7 @@ func (r *Rig) observe(op *kube.Operation, out *Outcome) {
 			r.T.Errorf("created by this run: %s; but %s", e.Object, kept)
 		}
 	}
+	r.assertRollbackUndoes(info, out)
 	if out.Err != nil || r.Meddles != "" {
 		return
 	}
@@ -88,6 +89,31 @@ func (r *Rig) observe(op *kube.Operation, out *Outcome) {
 	case "uninstall":
 		for _, problem := range witness.Removed(context.Background(), info.Namespace, info.Release) {
 			r.T.Errorf("the uninstall ended with exit code 0, but %s", problem)
+		}
+	}
+}
+
+// assertRollbackUndoes checks that the rollback of a failed upgrade changed only objects to which the upgrade had written (R33). It may
+// make again what is gone and delete pods that block it, and it restores what a revision changed that failed before the upgrade.
+func (r *Rig) assertRollbackUndoes(info event.Operation, out *Outcome) {
+	r.T.Helper()
+	i := slices.IndexFunc(out.Events, func(e event.Event) bool { return e.Kind == event.KindOperation && e.Status == event.RollingBack })
+	if i < 0 || info.Name != "upgrade" || info.PreviousRevision+1 != info.Revision {
+		return
+	}
+	restored := map[string]bool{}
+	for _, e := range out.Events[i:] {
+		if e.Kind == event.KindObject && e.Phase == event.RollbackPrefix+string(event.PhaseApply) {
+			restored[e.Object.Name] = true
+		}
+	}
+	written := map[string]bool{}
+	for _, e := range r.ownWrites(out.Events[0].Time, func(o auditlog.ObjectRef) bool { return o.Namespace == r.Namespace && restored[o.Name] }) {
+		object := e.Object.Resource + "/" + e.Object.Name
+		if e.Received.Before(out.Events[i].Time) {
+			written[object] = true
+		} else if !written[object] && (e.Verb == "patch" || e.Verb == "update") {
+			r.T.Errorf("the rollback changed %s, which the upgrade had not touched", object)
 		}
 	}
 }
