@@ -96,13 +96,12 @@ func replacesPrevious(h *release.Hook) bool {
 	return h.Kind != "CustomResourceDefinition" && (len(p) == 0 || slices.Contains(p, release.HookBeforeHookCreation))
 }
 
-// HookConflicts looks for hooks whose object exists, although they do not replace it and no hook of the release has made it. If
-// owner names another release, that is a conflict. Else an uninstalled release may have left the object, and the hook is applied
-// over it, as Helm does with server-side apply; a warning says that a Job or Pod does not run again. replaced are the objects of
-// the other hooks.
-func HookConflicts(ctx context.Context, b *manifest.Builder, rel *release.Release, events HookEvents, claims manifest.Claims, owner func(plan.Object) (string, error)) (
-	conflicts, warnings []plan.Warning, replaced helmkube.ResourceList, err error) {
-	var kept helmkube.ResourceList
+// HookConflicts looks for hooks whose object exists, although they do not replace it and a hook has made it. If owner names another
+// release whose hook has, that is a conflict. So is a Job or Pod, because it would not run again; if the operation continues the run
+// that made it, or takes objects over, it is a warning. Other objects are applied over, as Helm does with server-side apply. kept
+// are the objects of these hooks, replaced those of the others.
+func HookConflicts(ctx context.Context, b *manifest.Builder, rel *release.Release, events HookEvents, claims manifest.Claims,
+	owner func(plan.Object) (string, error), continued func(manifest.Seen) bool) (conflicts, warnings []plan.Warning, kept, replaced helmkube.ResourceList, err error) {
 	hooks := slices.Concat(charts.HooksOf(rel.Hooks, events.Before), charts.HooksOf(rel.Hooks, events.After))
 	for n, h := range hooks {
 		if h.Kind == "CustomResourceDefinition" || slices.Contains(hooks[:n], h) {
@@ -120,28 +119,35 @@ func HookConflicts(ctx context.Context, b *manifest.Builder, rel *release.Releas
 	b.Prefetch(ctx, slices.Concat(kept, replaced), nil)
 	for _, i := range kept {
 		f := b.Fact(i)
-		if f == nil || f.Before().Terminating || !claims.MadeByOthersHook(f) {
+		if f == nil || f.Before().Terminating || !f.MadeByHook() {
 			continue
 		}
-		o := f.Resource.Object
-		name, err := owner(o)
-		if err != nil {
-			return nil, nil, nil, err
+		o, other := f.Resource.Object, ""
+		if claims.MadeByOthersHook(f) {
+			if other, err = owner(o); err != nil {
+				return nil, nil, nil, nil, err
+			}
 		}
 		w := plan.Warning{Chart: f.Resource.Chart, Object: &o}
+		place := manifest.PlaceOf(o, "cluster scope")
 		switch {
-		case name != "":
+		case other != "":
 			w.Message = fmt.Sprintf("%s already exists (%s), made by a hook of release %s: this hook does not replace it, because its %s lacks %s; rename the hook or add that policy",
-				o, manifest.PlaceOf(o, "cluster scope"), name, release.HookDeleteAnnotation, release.HookBeforeHookCreation)
+				o, place, other, release.HookDeleteAnnotation, release.HookBeforeHookCreation)
 			conflicts = append(conflicts, w)
-		case o.Kind == "Job" || o.Kind == "Pod":
+		case o.Kind != "Job" && o.Kind != "Pod":
+		case claims.Take || continued(f.Seen()):
 			w.Message = fmt.Sprintf("%s already exists (%s), so this hook does not run it again: its %s lacks %s; add that policy, or delete the object",
-				o, manifest.PlaceOf(o, "cluster scope"), release.HookDeleteAnnotation, release.HookBeforeHookCreation)
+				o, place, release.HookDeleteAnnotation, release.HookBeforeHookCreation)
 			warnings = append(warnings, w)
+		default:
+			w.Rule = "R22"
+			w.Message = fmt.Sprintf("%s already exists (%s), left by an earlier run of the hook, so the hook would not run again: delete the object, or add %s to the hook's %s",
+				o, place, release.HookBeforeHookCreation, release.HookDeleteAnnotation)
+			conflicts = append(conflicts, w)
 		}
 	}
-	b.Forget(kept)
-	return conflicts, warnings, replaced, nil
+	return conflicts, warnings, kept, replaced, nil
 }
 
 // SetSent records that the hook is about to be created.

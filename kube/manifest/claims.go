@@ -192,11 +192,11 @@ func FactOf(o plan.Object, live metav1.Object) *Fact {
 
 // adoptsHook reports whether a hook of the release created the object, which is not a hook any more. Helm refuses it.
 func (c Claims) adoptsHook(f *Fact) bool {
-	return ownerlessHook(f) && c.madeByHook(f)
+	return f.MadeByHook() && c.madeByHook(f)
 }
 
-// ownerlessHook reports whether an object exists that some hook has created, and that is no object of a release.
-func ownerlessHook(f *Fact) bool { return f.seen.Version != "" && f.seen.Hook && f.seen.Owner == "" }
+// MadeByHook reports whether an object exists that some hook has created, and that is no object of a release.
+func (f *Fact) MadeByHook() bool { return f.seen.Version != "" && f.seen.Hook && f.seen.Owner == "" }
 
 // madeByHook reports whether a stored revision has a hook with the object.
 func (c Claims) madeByHook(f *Fact) bool {
@@ -205,7 +205,7 @@ func (c Claims) madeByHook(f *Fact) bool {
 
 // MadeByOthersHook reports whether an object exists that a hook has made, but none of a stored revision of the release.
 func (c Claims) MadeByOthersHook(f *Fact) bool {
-	return !c.Take && ownerlessHook(f) && !c.madeByHook(f)
+	return !c.Take && f.MadeByHook() && !c.madeByHook(f)
 }
 
 // AdoptHooks reports whether some objects of a list were created by hooks of the release.

@@ -59,14 +59,14 @@ type planInput struct {
 // plan plans all phases: the prelude, pre hooks, the target's objects, removals (including leftovers, R32a) and post hooks.
 func (p planInput) plan(s *session.Session, info event.Operation) (*session.Prepared, error) {
 	warnings := slices.Concat(p.state.stateWarnings(), p.state.stackWarnings(p.target.Release), p.warnings)
-	conflicts, more, err := hookConflicts(s, p.builder, p.target, p.hooks)
+	conflicts, more, err := hookConflicts(s, p.builder, p.target, p.hooks, p.state)
 	if err != nil {
 		return nil, err
 	}
 	p.conflicts, warnings = append(p.conflicts, conflicts...), append(warnings, more...)
 	var tests []event.Phase
 	if p.tests {
-		if conflicts, more, err = hookConflicts(s, p.builder, p.target, testHooks); err != nil {
+		if conflicts, more, err = hookConflicts(s, p.builder, p.target, testHooks, p.state); err != nil {
 			return nil, err
 		}
 		p.conflicts, warnings = append(p.conflicts, conflicts...), append(warnings, more...)

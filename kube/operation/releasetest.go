@@ -15,6 +15,7 @@ import (
 	"lockstep/engine/run"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
+	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 	"lockstep/kube/session"
@@ -51,6 +52,14 @@ func (t *ReleaseTest) prepare(s *session.Session, c *connect.Client) (*Operation
 	p.Phases, _ = helmclient.HookPhases(selected, "", p.Hooks, nil)
 	if len(p.Phases) == 0 {
 		return nil, nil
+	}
+	checked := p.Target
+	checked.Claims = manifest.Claims{
+		Advice:     manifest.TakeAdvice{One: "leave the test out with --filter '!name=NAME'", Many: "leave the tests out with --filter '!name=NAME'"},
+		MadeByHook: func(o plan.Object) bool { return madeByHook(s.Common, []*rel1.Release{rel}, o) != nil },
+	}
+	if p.Conflicts, p.Warnings, err = hookConflicts(s, s.Builder(p.Target.Root()), checked, p.Hooks, nil); err != nil {
+		return nil, err
 	}
 	if p, err = preflight.Check(s, p, &preflight.Incoming{}); err != nil {
 		return nil, err

@@ -272,15 +272,39 @@ func madeByHook(common session.Common, revisions []*rel1.Release, o plan.Object)
 	return nil
 }
 
-// hookConflicts looks for existing objects of hooks that the hooks may not write to, and that they would not replace.
-func hookConflicts(s *session.Session, b *manifest.Builder, t session.Target, events helmclient.HookEvents) (conflicts, warnings []plan.Warning, err error) {
-	conflicts, warnings, replaced, err := helmclient.HookConflicts(s.Context, b, t.Release, events, t.Claims, hookOwner(s))
+// hookConflicts looks for existing objects of hooks that the hooks may not write to, or that they would not replace. state is that
+// of the release, nil if there is none. --skip-preflight leaves what a hook does not replace to the run.
+func hookConflicts(s *session.Session, b *manifest.Builder, t session.Target, events helmclient.HookEvents, state *releaseState) (conflicts, warnings []plan.Warning, err error) {
+	continued := func(seen manifest.Seen) bool {
+		return s.Common.SkipPreflight || state.continues(s.Common, t.Release, seen)
+	}
+	conflicts, warnings, kept, replaced, err := helmclient.HookConflicts(s.Context, b, t.Release, events, t.Claims, hookOwner(s), continued)
 	if err != nil {
 		return nil, nil, err
 	}
-	conflicts = append(conflicts, preflight.CheckOwners(b, replaced, t.Claims, s.Common.Provided)...)
+	checked := replaced
+	if !s.Common.SkipPreflight {
+		checked = slices.Concat(kept, replaced)
+	}
+	conflicts = append(conflicts, preflight.CheckOwners(b, checked, t.Claims, s.Common.Provided)...)
+	b.Forget(kept)
 	b.Forget(replaced)
 	return conflicts, warnings, nil
+}
+
+// continues reports whether an operation continues the run in which an object was created: as an edit, as the next pod of a Job, or
+// after a kill. A stack also passes a release that has not changed, whose hooks do not run.
+func (r *releaseState) continues(common session.Common, target *rel1.Release, seen manifest.Seen) bool {
+	switch {
+	case r == nil:
+		return false
+	case common.RunInProgress != nil, r.start != nil, common.Provided != nil && sameRelease(target, r.Last):
+		return true
+	}
+	return slices.ContainsFunc(r.All, func(rel *rel1.Release) bool {
+		interrupted := slices.ContainsFunc(r.marks, func(m release.Mark) bool { return m.Revision == rel.Version })
+		return interrupted && r.ledger.Span(rel).Has(seen.Created)
+	})
 }
 
 // hookOwner returns a function that names the release in the namespace that has a hook with an object, "" for none. It reads the

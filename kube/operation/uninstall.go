@@ -105,7 +105,7 @@ func (u *Uninstall) plan(s *session.Session, state *releaseState) (*session.Prep
 		skip = "set disableHooks: true for release " + u.Release
 	}
 	p.Target.Claims.Advice = manifest.TakeAdvice{One: skip, Many: skip}
-	conflicts, more, err := hookConflicts(s, b, p.Target, p.Hooks)
+	conflicts, more, err := hookConflicts(s, b, p.Target, p.Hooks, state)
 	if err != nil {
 		return nil, err
 	}

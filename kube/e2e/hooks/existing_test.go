@@ -1,20 +1,22 @@
 package hooks
 
 import (
-	"strings"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/kube"
+	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
 )
 
 // TestHookOfAnotherRelease: a hook without before-hook-creation does not replace an existing object. If a hook of another release
 // made that object, the operation is refused before anything is written: Helm refuses it with client-side apply, and otherwise
-// counts the other one's Job as its own. What a hook of the same release made is no conflict, nor what an uninstalled release has
-// left (R31a).
+// counts the other one's Job as its own (R31a). A Job that a hook of the same release or of an uninstalled one made is refused as
+// well, because it would not run again (R22); a ConfigMap is no conflict.
 func TestHookOfAnotherRelease(t *testing.T) {
 	t.Parallel()
 	annotations := map[string]string{"helm.sh/hook": "pre-install,pre-upgrade,post-install", "helm.sh/hook-delete-policy": "hook-failed"}
@@ -31,19 +33,30 @@ func TestHookOfAnotherRelease(t *testing.T) {
 			start := time.Now()
 			_, err := install("other", false)
 			r.MustRefuse(start, err, "/h already exists (namespace "+r.Namespace+"), made by a hook of release t", "helm.sh/hook-delete-policy lacks before-hook-creation")
-			op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("of-t", nil), doc), nil))
-			r.MustRun(op, err)
 			if _, err := install("other", true); err != nil {
 				t.Errorf("with --take-ownership: %v", err)
 			}
-			if history := strings.Join(r.Revisions(), " "); !strings.Contains(history, "2") {
-				t.Errorf("revisions %q", history)
+			upgrade := func() (*kube.Operation, error) {
+				return r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("of-t", nil), doc), nil))
+			}
+			const left = "/h already exists (namespace %s), left by an earlier run of the hook, so the hook would not run again: delete the object, or add before-hook-creation"
+			if name == "job" {
+				start = time.Now()
+				_, err := upgrade()
+				r.MustRefuse(start, err, fmt.Sprintf(left, r.Namespace))
+			} else {
+				r.MustRun(upgrade())
 			}
 			r.MustHelm("uninstall", "t") // leaves the hook's object, which then belongs to nobody
-			out := r.MustRun(install("other", false))
-			if warned := out.HasWarning("", "does not run it again"); warned != (name == "job") {
-				t.Errorf("%s: a warning that the hook does not run again: %t", name, warned)
+			if name == "config" {
+				r.MustRun(install("other", false))
+				return
 			}
+			start = time.Now()
+			_, err = install("other", false)
+			r.MustRefuse(start, err, fmt.Sprintf(left, r.Namespace))
+			deleteJob(r, "h")
+			r.MustRun(install("other", false))
 		})
 	}
 }
@@ -73,9 +86,7 @@ func TestHookOverAForeignObject(t *testing.T) {
 		if _, err := install(true); err != nil {
 			t.Errorf("%s, with --take-ownership: %v", name, err)
 		}
-		if err := r.Cluster.BatchV1().Jobs(r.Namespace).Delete(t.Context(), "second", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}); err != nil {
-			t.Fatal(err)
-		}
+		deleteJob(r, "second")
 	}
 	r.MustRun(install(false))
 	r.MustRun(r.Upgrade("plain", rig.UseChart(chart, nil))) // the objects of its own hooks
@@ -86,4 +97,77 @@ func TestHookOverAForeignObject(t *testing.T) {
 	_, err := r.Uninstall()
 	r.MustRefuse(start, err, "Job/last already exists (namespace "+r.Namespace+") and is not managed by Helm: delete it, or skip the hooks of the release with --no-hooks")
 	r.MustRun(r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace, NoHooks: true}}))
+}
+
+func deleteJob(r *rig.Rig, name string) {
+	r.T.Helper()
+	if err := r.Cluster.BatchV1().Jobs(r.Namespace).Delete(r.T.Context(), name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}); err != nil {
+		r.T.Fatal(err)
+	}
+}
+
+// TestForeignObjectOfAHook: every operation is refused before its first write if somebody else has made the object of a hook, also
+// if the hook does not replace it (R31a).
+func TestForeignObjectOfAHook(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []string{"hook-succeeded", "hook-failed", "before-hook-creation"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			job := func(event string) *charts.Chart {
+				annotations := map[string]string{"helm.sh/hook": event, "helm.sh/hook-delete-policy": policy}
+				return rig.ChartOf(t, rig.ConfigMap("a", nil), rig.Job("thing", annotations, "10ms"))
+			}
+			refuse := func(advice string, prepare func() (*kube.Operation, error)) {
+				t.Helper()
+				start := time.Now()
+				_, err := prepare()
+				r.MustRefuse(start, err, "Job/thing already exists (namespace "+r.Namespace+") and is not managed by Helm: delete it"+advice)
+			}
+			const take = ", or take it over with --take-ownership"
+			r.Create(rig.Job("thing", nil, "10ms"))
+			refuse(take, func() (*kube.Operation, error) { return r.Install("plain", rig.UseChart(job("post-install"), nil)) })
+			r.Deploy("plain", rig.UseChart(job("post-rollback"), nil))
+			refuse(take, func() (*kube.Operation, error) { return r.Upgrade("plain", rig.UseChart(job("post-upgrade"), nil)) })
+			r.MustRun(r.Upgrade("plain", rig.UseChart(job("post-delete,test"), nil)))
+			refuse(take, func() (*kube.Operation, error) { return r.Rollback(1) })
+			refuse(", or skip the hooks of the release with --no-hooks", r.Uninstall)
+			refuse(", or leave the test out", func() (*kube.Operation, error) {
+				return r.Client.PrepareTest(t.Context(), kube.ReleaseTest{Common: r.Common()})
+			})
+		})
+	}
+}
+
+// TestHookLeftByTheLastRun: a Job or Pod of the last run is not a run of this hook, so it is refused before the first write, of a
+// test too (R22). The hook runs once the object is deleted.
+func TestHookLeftByTheLastRun(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	hook := map[string]string{"helm.sh/hook": "pre-install,pre-upgrade,pre-delete", "helm.sh/hook-delete-policy": "hook-failed"}
+	chart := rig.ChartOf(t, rig.ConfigMap("a", nil), rig.Job("migrate", hook, "10ms"), testPod("check", "0", `helm.sh/hook-delete-policy: hook-failed`))
+	r.Deploy("plain", rig.UseChart(chart, nil))
+	test := func() (*kube.Operation, error) {
+		return r.Client.PrepareTest(t.Context(), kube.ReleaseTest{Common: r.Common()})
+	}
+	upgrade := func() (*kube.Operation, error) { return r.Upgrade("plain", rig.UseChart(chart, nil)) }
+	r.MustRun(test())
+	for object, prepare := range map[string]func() (*kube.Operation, error){"Pod/check": test, "Job/migrate": upgrade} {
+		start := time.Now()
+		_, err := prepare()
+		r.MustRefuse(start, err, object+" already exists (namespace "+r.Namespace+"), left by an earlier run of the hook")
+	}
+	start := time.Now()
+	_, err := r.Uninstall()
+	r.MustRefuse(start, err, "Job/migrate already exists")
+	op, err := r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.SkipPreflight = true }))
+	if out := r.MustRun(op, err); !out.HasWarning("", "Job/migrate already exists") {
+		t.Error("with --skip-preflight, no warning says that the hook does not run again")
+	}
+	deleteJob(r, "migrate")
+	r.Eventually("the Job is gone", func() bool { return len(r.Jobs()) == 0 })
+	r.MustRun(upgrade())
+	if got := r.Jobs(); !slices.Equal(got, []string{"migrate"}) {
+		t.Errorf("Jobs %v", got)
+	}
 }

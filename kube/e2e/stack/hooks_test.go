@@ -145,3 +145,21 @@ func TestSharedHookOfANewPlan(t *testing.T) {
 		t.Errorf("exit %d: %s", state.Exit, phrase.Reason(state))
 	}
 }
+
+// TestUnchangedDespiteALeftHook: a Job that a hook has left refuses an upgrade, which would run that hook again (R22), but not a run
+// of a stack in which the release is unchanged: its hooks do not run (S4).
+func TestUnchangedDespiteALeftHook(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	hook := map[string]string{"helm.sh/hook": "pre-install,pre-upgrade", "helm.sh/hook-delete-policy": "hook-failed"}
+	stack := []release{{Name: "a", Dir: rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("a", nil, "v: v{{ .Values.v }}") + "\n---\n" + rig.Job("migrate", hook, "10ms")})}}
+	b.mustUp(stack...)
+	s, err := b.prepare(false, nil, stack...)
+	if state, _ := b.run(s, err, nil); state.Exit != 0 || !s.Releases()[0].Unchanged {
+		t.Errorf("exit %d: %s", state.Exit, phrase.Reason(state))
+	}
+	stack[0].Values = map[string]any{"v": 2}
+	if _, err := b.prepare(false, nil, stack...); err == nil || !strings.Contains(err.Error(), "Job/migrate already exists") {
+		t.Errorf("not refused: %v", err)
+	}
+}
