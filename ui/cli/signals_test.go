@@ -21,12 +21,13 @@ type signalAction string
 const (
 	sendINT        signalAction = "SIGINT"
 	sendTERM       signalAction = "SIGTERM"
+	sendQUIT       signalAction = "SIGQUIT"
 	sendHUP        signalAction = "SIGHUP"
 	pressCtrlC     signalAction = "ctrl-c"
 	closesTerminal signalAction = "terminal closed"
 )
 
-var signalOf = map[signalAction]syscall.Signal{sendINT: syscall.SIGINT, sendTERM: syscall.SIGTERM, sendHUP: syscall.SIGHUP}
+var signalOf = map[signalAction]syscall.Signal{sendINT: syscall.SIGINT, sendTERM: syscall.SIGTERM, sendQUIT: syscall.SIGQUIT, sendHUP: syscall.SIGHUP}
 
 // hangsUp reports whether the action closes the terminal.
 func (a signalAction) hangsUp() bool { return a == sendHUP || a == closesTerminal }
@@ -119,6 +120,7 @@ var signalCases = []signalCase{
 	{phase: "applying", screen: onScreen, action: pressCtrlC, times: 2},
 	{phase: "applying", action: sendINT, times: 2},
 	{phase: "waiting", action: sendINT, times: 1},
+	{phase: "waiting", action: sendQUIT, times: 1},
 	{phase: "waiting", action: closesTerminal, times: 1},
 	{phase: "waiting", screen: onScreen, action: closesTerminal, times: 1},
 	{phase: "rolling back", action: sendINT, times: 1},

@@ -15,12 +15,12 @@ import (
 )
 
 // abortSignals abort a run.
-var abortSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
+var abortSignals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT}
 
 // exitOnTerminate is set by ExitOnTerminate.
 var exitOnTerminate bool
 
-// ExitOnTerminate makes SIGTERM end the process at once instead of aborting the run: the next pod of a Job resumes it (R50), so this
+// ExitOnTerminate makes SIGTERM and SIGQUIT end the process at once instead of aborting the run: the next pod of a Job resumes it (R50), so this
 // one must not end it. If the policy knows that there will be no pod, SIGTERM aborts the run, and keeps the objects.
 func ExitOnTerminate() { exitOnTerminate = true }
 
@@ -33,8 +33,8 @@ var ErrInterrupted = errors.New("interrupted; nothing was written")
 // quitDelay is the time between the second signal and Quit.
 const quitDelay = 2 * time.Second
 
-// Signals handles the signals of the process. While an operation is bound, the first SIGINT or
-// SIGTERM aborts it and the next one stops it; its SignalPolicy says what SIGHUP does.
+// Signals handles the signals of the process. While an operation is bound, the first SIGINT,
+// SIGTERM or SIGQUIT aborts it and the next one stops it; its SignalPolicy says what SIGHUP does.
 // Otherwise the first signal cancels Context, and the second one quits the program.
 type Signals struct {
 	// Context is cancelled by the first signal while no operation is bound.
@@ -64,7 +64,7 @@ type target struct {
 
 // SignalPolicy says what the first signal does to an operation.
 type SignalPolicy struct {
-	Rollback bool   // roll back after SIGINT or SIGTERM
+	Rollback bool   // roll back after SIGINT, SIGTERM or SIGQUIT
 	Hangup   string // HangupContinue, HangupKeep or HangupRollback
 	// Outcome says what an abort without rollback does to the release.
 	Outcome string
@@ -165,7 +165,7 @@ func (s *Signals) Handle(sig os.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case sig == syscall.SIGTERM && exitOnTerminate:
+	case (sig == syscall.SIGTERM || sig == syscall.SIGQUIT) && exitOnTerminate: // the image may set either as its stop signal
 		go s.endPod(s.op, s.policy.NoNextPod)
 	case sig == syscall.SIGHUP && s.closed: // terminals send several
 	case s.op == nil:
@@ -239,7 +239,7 @@ func (s *Signals) sendAbort(rollback bool) {
 
 // signalNames are the names of signals in the events of a run. os.Signal has only descriptions, such as
 // "interrupt".
-var signalNames = map[os.Signal]string{os.Interrupt: "SIGINT", syscall.SIGTERM: "SIGTERM", syscall.SIGHUP: "SIGHUP"}
+var signalNames = map[os.Signal]string{os.Interrupt: "SIGINT", syscall.SIGTERM: "SIGTERM", syscall.SIGQUIT: "SIGQUIT", syscall.SIGHUP: "SIGHUP"}
 
 // Hangup handles a closed terminal that was noticed without a SIGHUP.
 func (s *Signals) Hangup() {
