@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
@@ -58,11 +59,22 @@ func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if bareSize > maxStored {
+	if bareSize > maxStored || bareSize > maxStored-storedSlack && passesNoReturn(rel, full.Tree) {
 		return nil, nil, fmt.Errorf("release %s: its record needs %s, and the API server's limit is 1 MiB: exclude files from the chart (.helmignore), split it into several releases, or store releases elsewhere (HELM_DRIVER=sql)",
 			rel.Name, mebibytes(bareSize))
 	}
 	return nil, warn("its order", "apply or delete everything at once"), nil
+}
+
+// passesNoReturn reports whether the chart of a release has a point of no return: its reason is stored in the record before its
+// group starts (R33a), and if it did not fit, neither would the final status (R34).
+func passesNoReturn(rel *rel1.Release, tree *plan.Chart) bool {
+	has := func(manifest string) bool { return strings.Contains(manifest, plan.AnnotationNoReturn) }
+	return has(rel.Manifest) || slices.ContainsFunc(rel.Hooks, func(h *rel1.Hook) bool { return has(h.Manifest) }) || treeHasNoReturn(tree)
+}
+
+func treeHasNoReturn(c *plan.Chart) bool {
+	return c != nil && (c.NoReturn != "" || slices.ContainsFunc(c.Subcharts, func(s plan.Subchart) bool { return treeHasNoReturn(s.Chart) }))
 }
 
 func mebibytes(n int) string { return fmt.Sprintf("%.2f MiB", float64(n)/(1<<20)) }
