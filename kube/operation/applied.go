@@ -6,7 +6,11 @@ import (
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/cli-runtime/pkg/resource"
 
+	"lockstep/engine/plan"
+	"lockstep/kube/cluster"
+	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
 	"lockstep/kube/release"
 )
@@ -27,9 +31,30 @@ func lastApplied(b *manifest.Builder, revs *release.Revisions, list helmkube.Res
 		if err != nil {
 			continue // its kinds are no longer served
 		}
-		if err := applied.Add(old, release.WasDeployed(rel)); err != nil {
+		if err := applied.Add(reached(b, rel, old), release.WasDeployed(rel)); err != nil {
 			return nil, err
 		}
 	}
 	return applied, nil
+}
+
+// reached returns the objects of a revision whose groups its run has started, all of them if its record does not say that.
+func reached(b *manifest.Builder, rel *rel1.Release, list helmkube.ResourceList) helmkube.ResourceList {
+	course := release.CourseOf(rel)
+	if len(course.Groups) == 0 {
+		return list
+	}
+	planned, _, err := helmclient.Ordering{Root: rel.Chart.Name()}.PlanApply(release.TreeOf(rel), b.Resources(list), nil)
+	if err != nil {
+		return list
+	}
+	started := map[plan.Object]bool{}
+	for _, g := range planned.Phase.Groups {
+		if slices.ContainsFunc(course.Groups, func(t release.Timing) bool { return t.Phase == planned.Phase.Name && t.Group == g.ID }) {
+			for _, o := range g.Objects {
+				started[o] = true
+			}
+		}
+	}
+	return list.Filter(func(i *resource.Info) bool { return started[cluster.ObjectOf(i)] })
 }
