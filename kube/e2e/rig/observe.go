@@ -94,7 +94,7 @@ func (r *Rig) observe(op *kube.Operation, out *Outcome) {
 }
 
 // assertRollbackUndoes checks that the rollback of a failed upgrade changed only objects to which the upgrade had written (R33). It may
-// make again what is gone and delete pods that block it, and it restores what a revision changed that failed before the upgrade.
+// create removed objects again and delete pods that block it, and it also restores objects that an earlier failed revision changed.
 func (r *Rig) assertRollbackUndoes(info event.Operation, out *Outcome) {
 	r.T.Helper()
 	i := slices.IndexFunc(out.Events, func(e event.Event) bool { return e.Kind == event.KindOperation && e.Status == event.RollingBack })
