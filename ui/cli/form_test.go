@@ -220,7 +220,7 @@ func TestCancelledFormWritesNothing(t *testing.T) {
 			c.press(enter, "used last")
 			c.press(tab, "the version of the folder")
 			c.press(enter, "ready to start")
-			c.keys("q")
+			c.keys("\x03")
 		}
 		if args[0] != "upgrade" {
 			c.keys(esc)
