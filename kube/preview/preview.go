@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
@@ -207,6 +208,22 @@ func (s *objects) preview(ctx context.Context, c *change, v *Previewer) error {
 	return s.previewUpdate(ctx, c, i, live)
 }
 
+// keepsChanges reports whether an unchanged object is a custom resource in which client-side apply keeps what others have changed in
+// fields of the chart, as Helm does: it compares only the manifests.
+func (s *objects) keepsChanges(c *change, i *resource.Info, live *unstructured.Unstructured) bool {
+	m := s.prepared.Target.Method
+	if c.kind != event.PhaseApply || !m.ClientSide || m.Replace || m.MergeCustom || scheme.Scheme.Recognizes(i.Mapping.GroupVersionKind) {
+		return false
+	}
+	m.MergeCustom = true
+	merged, err := m.DryRun(s.helm, live, s.deployed[c.Object], i)
+	if err != nil {
+		return false
+	}
+	would := inspect.Change{Object: c.Object}
+	return Compare(&would, live, merged) == nil && would.Action == inspect.Modify
+}
+
 // creationAfter says when the operation creates an object that is being deleted.
 func creationAfter(live *unstructured.Unstructured) string {
 	if f := live.GetFinalizers(); len(f) > 0 {
@@ -239,6 +256,9 @@ func (s *objects) previewUpdate(ctx context.Context, c *change, i *resource.Info
 		err := s.compare(c, i, live, next)
 		if isCRD := c.Object.GroupKind() == (plan.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}); isCRD && c.Action == inspect.Modify {
 			c.Message = text.Join("; ", c.Message, preflight.CRDLosses(live, next))
+		}
+		if err == nil && c.Action == inspect.Unchanged && s.keepsChanges(c, i, live) {
+			c.Message = text.Join("; ", c.Message, "somebody has changed fields that client-side apply keeps in custom resources; lockstep drift shows them")
 		}
 		return err
 	case diagnose.LacksPermission(err) && s.deployed[c.Object] != nil:

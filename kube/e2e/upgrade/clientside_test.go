@@ -162,3 +162,28 @@ func TestFieldsOfFailedRevisions(t *testing.T) {
 		})
 	}
 }
+
+// TestKeptChangeOfACustomResource: client-side apply keeps what others have changed in a custom resource, as Helm does. Its plan says
+// that the object is unchanged, and that somebody has changed it (S4).
+func TestKeptChangeOfACustomResource(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	kind := rig.LateKinds(r.Namespace + ".example")[0]
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, kind.CRD(nil)), func(d *kube.Deploy) { d.Release = "crd" }))
+	chart := rig.UseChart(rig.ChartOf(t, kind.Object(map[string]string{})), func(d *kube.Deploy) { d.ServerSide = "false" })
+	r.Deploy("plain", chart)
+	objects := r.Client.Dynamic.Resource(schema.GroupVersionResource{Group: kind.API, Version: "v1", Resource: kind.Plural}).Namespace(r.Namespace)
+	for patch, kept := range map[string]bool{`{"spec": {"theirs": "y"}}`: false, `{"spec": {"size": "y"}}`: true} {
+		if _, err := objects.Patch(t.Context(), "late", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
+			t.Fatal(err)
+		}
+		_, changes := r.Changes(r.Upgrade("plain", chart))
+		c := changes[kind.Kind+"/late"]
+		if c.Action != inspect.Unchanged || strings.Contains(c.Message, "somebody has changed fields") != kept {
+			t.Errorf("%s: %s %q", patch, c.Action, c.Message)
+		}
+		if _, err := objects.Patch(t.Context(), "late", types.MergePatchType, []byte(`{"spec": {"size": "x"}}`), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
