@@ -139,15 +139,17 @@ func parse(manifest string) (objects []*unstructured.Unstructured, err error) {
 		}
 		switch {
 		case u.IsList():
-			err = u.EachListItem(func(item runtime.Object) error {
+			if err := u.EachListItem(func(item runtime.Object) error {
 				objects = append(objects, item.(*unstructured.Unstructured))
 				return nil
-			})
+			}); err != nil {
+				return nil, err
+			}
 		case u.GetName() != "":
 			objects = append(objects, u)
 		}
 	}
-	return objects, err
+	return objects, nil
 }
 
 // compare returns how an object in the cluster differs from the manifest, "" if it does not.
