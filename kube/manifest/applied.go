@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"encoding/json"
-	"fmt"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	helmkube "helm.sh/helm/v4/pkg/kube"
@@ -40,19 +39,18 @@ func (a *Applied) Complete() bool { return len(a.open) == 0 }
 
 // Add adds the objects of the next older revision. If that was deployed, it has applied them all, so nothing is left of what
 // older ones applied. Of any other it is not known.
-func (a *Applied) Add(list helmkube.ResourceList, deployed bool) error {
+func (a *Applied) Add(list helmkube.ResourceList, deployed bool) {
 	for id, i := range NewIndex(list) {
 		if a.open[id] == nil {
 			continue
 		}
 		newer := a.found[id]
 		if newer != nil && newer.Mapping.GroupVersionKind == i.Mapping.GroupVersionKind {
-			union := *newer
-			var err error
-			if union.Object, err = merge(i, newer); err != nil {
-				return err
+			if object, err := merge(i, newer); err == nil { // else only the fields of the newer one are known, as for Helm
+				union := *newer
+				union.Object = object
+				a.found[id] = &union
 			}
-			a.found[id] = &union
 		} else if newer == nil {
 			a.found[id] = i
 		}
@@ -60,7 +58,6 @@ func (a *Applied) Add(list helmkube.ResourceList, deployed bool) error {
 			delete(a.open, id)
 		}
 	}
-	return nil
 }
 
 // merge returns the older object with the fields of the newer one. Lists with a merge key have the elements of both.
@@ -79,7 +76,7 @@ func merge(older, newer *resource.Info) (*unstructured.Unstructured, error) {
 		from, err = jsonpatch.MergePatch(from, to)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("compare the revisions of %s: %w", older.ObjectName(), err)
+		return nil, err
 	}
 	out := &unstructured.Unstructured{}
 	return out, out.UnmarshalJSON(from)

@@ -127,7 +127,7 @@ func (l leftoverSearch) present(list helmkube.ResourceList, includeUnreadable bo
 // Rule R32a, for fields: what any revision brought is removed if the target lacks it, also if that revision failed. Helm compares
 // with the deployed revision alone, and so keeps what those that failed since have added. For an object that a rollback brings
 // back, it takes the live object instead, and so removes the fields of everybody else.
-func lastApplied(b *manifest.Builder, revs *release.Revisions, list helmkube.ResourceList) (*manifest.Applied, error) {
+func lastApplied(b *manifest.Builder, revs *release.Revisions, list helmkube.ResourceList) *manifest.Applied {
 	applied := manifest.NewApplied(b, list)
 	all := slices.SortedFunc(slices.Values(slices.Concat(revs.All, revs.Pruned())), func(x, y *rel1.Release) int { return cmp.Compare(y.Version, x.Version) })
 	for _, rel := range all {
@@ -138,11 +138,13 @@ func lastApplied(b *manifest.Builder, revs *release.Revisions, list helmkube.Res
 		if err != nil {
 			continue // its kinds are no longer served
 		}
-		if err := applied.Add(reached(b, rel, old), release.WasDeployed(rel)); err != nil {
-			return nil, err
+		deployed := release.WasDeployed(rel)
+		if !deployed {
+			old = reached(b, rel, old)
 		}
+		applied.Add(old, deployed)
 	}
-	return applied, nil
+	return applied
 }
 
 // reached returns the objects of a revision whose groups its run has started, all of them if its record does not say that.

@@ -105,9 +105,7 @@ func (p planInput) plan(s *session.Session, info event.Operation) (*session.Prep
 	leftovers, more := search.leftovers()
 	warnings = append(warnings, more...)
 	if p.target.ClientSide && p.state != nil {
-		if p.target.Applied, err = lastApplied(p.builder, p.state.Revisions, p.list); err != nil {
-			return nil, err
-		}
+		p.target.Applied = lastApplied(p.builder, p.state.Revisions, p.list)
 	}
 	newer, older := leftovers.Planned()
 	pre, post := helmclient.HookPhases(p.target.Release, "", p.hooks, scoped)

@@ -228,9 +228,7 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 	leftovers, _ := search.leftovers()
 	method := rb.method(target)
 	if method.ClientSide {
-		if method.Applied, err = lastApplied(b, revs, list); err != nil {
-			return task{}, err
-		}
+		method.Applied = lastApplied(b, revs, list)
 	}
 	prepared := &session.Prepared{
 		Common: s.Common, Info: event.Operation{Name: "rollback"},
