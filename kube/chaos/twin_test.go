@@ -149,8 +149,8 @@ func (l *twinRelease) step(verb string, to int) error {
 		return fmt.Errorf("  exit code %d, with helm %d\n%s", ours.exitCode, helms.exitCode, output)
 	}
 	// Edits may cause the API server to refuse another object than the invalid one. Helm and lockstep then stop at
-	// different objects.
-	l.diverged = ours.exitCode != 0 && (l.diverged || !failedAtInvalidObject(ours) || !failedAtInvalidObject(helms))
+	// different objects. The rollback of a failure writes only what lockstep has touched (R33).
+	l.diverged = ours.exitCode != 0 && (l.diverged || rollBack || !failedAtInvalidObject(ours) || !failedAtInvalidObject(helms))
 	l.logf("exit code %d, diverged: %t", ours.exitCode, l.diverged)
 	if chart.invalid {
 		l.invalid[revisionAfter(before)] = true
@@ -222,7 +222,8 @@ func (l *twinRelease) command(verb string, to int, before releaseState) (args []
 	}
 	deployed := before.deployed()
 	method := pick(l.generator, "auto", "auto", "true", "false")
-	if len(before.records) > 0 && !deployed || l.diverged { // lockstep continues the install (R50), Helm upgrades, so auto differs, and what client-side apply removes
+	failed := len(before.records) > 0 && before.records[len(before.records)-1].Info.Status == "failed"
+	if failed || l.diverged { // client-side apply removes what it has added (R32a), and if nothing is deployed auto differs: Helm upgrades (R50)
 		method = "true"
 	}
 	args = append(args, "--server-side="+method)

@@ -45,14 +45,17 @@ func (a *Applied) Add(list helmkube.ResourceList, deployed bool) {
 			continue
 		}
 		newer := a.found[id]
-		if newer != nil && newer.Mapping.GroupVersionKind == i.Mapping.GroupVersionKind {
-			if object, err := merge(i, newer); err == nil { // else only the fields of the newer one are known, as for Helm
-				union := *newer
-				union.Object = object
-				a.found[id] = &union
-			}
-		} else if newer == nil {
+		switch {
+		case newer == nil:
 			a.found[id] = i
+		case newer.Mapping.GroupVersionKind == i.Mapping.GroupVersionKind:
+			union := *newer
+			if union.Object = merge(i, newer); union.Object == nil { // then the previous state is that of the old revision, as for Helm
+				delete(a.found, id)
+				delete(a.open, id)
+				continue
+			}
+			a.found[id] = &union
 		}
 		if deployed {
 			delete(a.open, id)
@@ -60,24 +63,31 @@ func (a *Applied) Add(list helmkube.ResourceList, deployed bool) {
 	}
 }
 
-// merge returns the older object with the fields of the newer one. Lists with a merge key have the elements of both.
-func merge(older, newer *resource.Info) (*unstructured.Unstructured, error) {
-	from, err := json.Marshal(older.Object)
-	if err != nil {
-		return nil, err
+// merge returns the older object with the fields of the newer one. Lists with a merge key have the elements of both. It returns nil
+// if that cannot be said, because elements of a list have the same key, such as two ports of one number.
+func merge(older, newer *resource.Info) *unstructured.Unstructured {
+	patch := jsonpatch.MergePatch
+	if typed, err := scheme.Scheme.New(older.Mapping.GroupVersionKind); err == nil {
+		patch = func(from, to []byte) ([]byte, error) { return strategicpatch.StrategicMergePatch(from, to, typed) }
 	}
-	to, err := json.Marshal(newer.Object)
-	if err != nil {
-		return nil, err
+	var objects [2][]byte
+	for n, i := range []*resource.Info{older, newer} {
+		object, err := json.Marshal(i.Object)
+		if err == nil {
+			object, err = jsonpatch.MergePatch([]byte("{}"), object) // without null fields
+		}
+		if err != nil {
+			return nil
+		}
+		if same, err := patch(object, object); err != nil || !jsonpatch.Equal(same, object) {
+			return nil
+		}
+		objects[n] = object
 	}
-	if typed, unknown := scheme.Scheme.New(older.Mapping.GroupVersionKind); unknown == nil {
-		from, err = strategicpatch.StrategicMergePatch(from, to, typed)
-	} else {
-		from, err = jsonpatch.MergePatch(from, to)
-	}
-	if err != nil {
-		return nil, err
-	}
+	union, err := patch(objects[0], objects[1])
 	out := &unstructured.Unstructured{}
-	return out, out.UnmarshalJSON(from)
+	if err != nil || out.UnmarshalJSON(union) != nil {
+		return nil
+	}
+	return out
 }
