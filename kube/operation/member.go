@@ -115,6 +115,15 @@ func (op *Operation) changedObjects(ctx context.Context) (changed []plan.Object,
 // Ledger tracks the records of the release for the whole run, see session.Common.Continues.
 func (op *Operation) Ledger() *release.Ledger { return op.ledger }
 
+// Rollback returns the options of a rollback to the revision before the upgrade. The stack that runs it adds its own.
+func (op *Operation) Rollback() Rollback {
+	to := op.Info().PreviousRevision
+	if d, ok := op.main.options.(*Deploy); ok {
+		return d.rollbackTo(to, op.prepared)
+	}
+	return Rollback{Revision: to}
+}
+
 // Taken are the objects of others that the run has taken over, see session.Common.Taken.
 func (op *Operation) Taken() *cluster.TakenOver { return op.taken }
 

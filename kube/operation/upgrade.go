@@ -320,20 +320,26 @@ func (d *Deploy) rollbackPlan(p *session.Prepared, state *releaseState, goodRevi
 	info.Name = "rollback"
 	info.Revision, info.ToRevision = info.Revision+1, goodRevision
 	info.Source, info.PreviousRevision, info.PreviousChart = "", 0, ""
+	rb := d.rollbackTo(goodRevision, p)
+	rb.Common = p.Common
+	plan := &rollbackPlan{info, rb.prepareRollback, nil, hookEvents(d.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback)}
+	if i := slices.IndexFunc(state.All, func(rel *rel1.Release) bool { return rel.Version == goodRevision }); i >= 0 {
+		plan.target = state.All[i]
+	}
+	return plan
+}
+
+// rollbackTo returns the options of a rollback of the upgrade, which applies as the upgrade did.
+func (d *Deploy) rollbackTo(revision int, p *session.Prepared) Rollback {
 	rb := Rollback{
-		Common: p.Common, Revision: goodRevision, ForceConflicts: d.ForceConflicts,
-		ForceReplace: d.ForceReplace, ServerSide: d.ServerSide, TakeOwnership: d.TakeOwnership,
+		Revision: revision, ForceConflicts: d.ForceConflicts, ForceReplace: d.ForceReplace, ServerSide: d.ServerSide, TakeOwnership: d.TakeOwnership,
 	}
 	for _, r := range p.Replaced {
 		if r.UID = ""; !r.Failed { // the upgrade has created another object
 			rb.replaced = append(rb.replaced, r)
 		}
 	}
-	plan := &rollbackPlan{info, rb.prepareRollback, nil, hookEvents(d.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback)}
-	if i := slices.IndexFunc(state.All, func(rel *rel1.Release) bool { return rel.Version == goodRevision }); i >= 0 {
-		plan.target = state.All[i]
-	}
-	return plan
+	return rb
 }
 
 // chartWarnings says that a release gets a chart of another name, which is usually a mistake: most objects of the old chart are

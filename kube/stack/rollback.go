@@ -174,9 +174,9 @@ func (s *Stack) runRollback(m *member, phase string, o plan.Object, info event.O
 	var op *operation.Operation
 	var err error
 	if info.PreviousRevision > 0 {
-		op, err = operation.PrepareRollback(ctx, m.client, operation.Rollback{
-			Common: common, Revision: info.PreviousRevision, HistoryMax: m.HistoryMax, IgnoreNoReturn: true,
-		})
+		rb := deployed.Rollback()
+		rb.Common, rb.HistoryMax, rb.IgnoreNoReturn = common, m.HistoryMax, true
+		op, err = operation.PrepareRollback(ctx, m.client, rb)
 	} else {
 		op, err = operation.PrepareUninstall(ctx, m.client, operation.Uninstall{Common: common, IgnoreNotFound: true})
 	}

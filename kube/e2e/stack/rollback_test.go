@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
@@ -49,6 +52,39 @@ func TestRollbackThatFails(t *testing.T) {
 	}
 	if got := result(state, "a"); !strings.Contains(got.Reason, "policy says no") {
 		t.Errorf("the result of a is %+v", got)
+	}
+}
+
+// TestRollbackForcesConflicts: --force-conflicts is also for the rollback of a stack, which sets a field again that the upgrade left
+// to somebody else (R33, S5).
+func TestRollbackForcesConflicts(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"a"}}}
+	b.mustUp(stack...)
+	if _, err := b.Cluster.CoreV1().ConfigMaps(b.namespaceOf("a")).Patch(t.Context(), "a", types.MergePatchType, []byte(`{"data":{"v":"theirs"}}`), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
+		t.Fatal(err)
+	}
+	stack[0].Dir = rig.MakeDir(t, rig.Files{
+		"Chart.yaml":            "apiVersion: v2\nname: a\nversion: 2.0.0\n",
+		"templates/config.yaml": rig.ConfigMap("a", rig.Group("config"), "other: field"),
+	})
+	stack[1].Values = map[string]any{"image": "example/no-such-image:1"}
+	s, err := b.prepare(false, func(o *kube.StackOptions) {
+		o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 4*time.Second
+		load := o.Load
+		o.Load = func(ctx context.Context, r helmfile.Release) (kube.ChartOptions, error) {
+			chart, err := load(ctx, r)
+			chart.ForceConflicts = true
+			return chart, err
+		}
+	}, stack...)
+	state, _ := b.run(s, err, nil)
+	if got := b.history("a", "c"); !slices.Equal(got, []string{"a 3 deployed", "c 3 deployed"}) {
+		t.Errorf("%v, outcome %q", got, state.Outcome)
+	}
+	if got := b.in("a").ConfigMapData("a"); got["v"] != "one" {
+		t.Errorf("ConfigMap/a has %v", got)
 	}
 }
 
