@@ -264,15 +264,27 @@ func (o owners) haveParts() bool {
 	return slices.ContainsFunc(o, func(m owner) bool { return m.fields != nil })
 }
 
-// partOf returns the part that is an element of a list: one of Helm's if there are several, because an element may lack a default that
-// is one of its keys.
-func (o owners) partOf(element any) (part fieldpath.PathElement, found bool) {
+// partOf returns the part that is an element of a list: one of Helm's if there are several. An element may lack a default that is one
+// of its keys; then it is none that another element names with all keys.
+func (o owners) partOf(element any, list []any) (part fieldpath.PathElement, found bool) {
 	for _, m := range o {
-		if own, is := partOf(m.fields, element); is && (!found || m.isHelm()) {
-			part, found = own, true
+		i := slices.IndexFunc(partsOf(m.fields), func(p fieldpath.PathElement) bool {
+			return identifies(p, element) && (hasKeys(p, element) || !slices.ContainsFunc(list, func(x any) bool { return identifies(p, x) && hasKeys(p, x) }))
+		})
+		if i >= 0 && (!found || m.isHelm()) {
+			part, found = partsOf(m.fields)[i], true
 		}
 	}
 	return part, found
+}
+
+// hasKeys reports whether an element of a list has a value for each key of a part.
+func hasKeys(part fieldpath.PathElement, element any) bool {
+	if part.Key == nil {
+		return true
+	}
+	m, _ := element.(map[string]any)
+	return !slices.ContainsFunc(*part.Key, func(key value.Field) bool { return m[key.Name] == nil || m[key.Name] == "" })
 }
 
 // hasElements reports whether the elements of a list have owners of their own.
@@ -377,7 +389,7 @@ func (c *comparison) list(at place, recorded, sent, live []any, by owners) {
 	for n, element := range recorded {
 		index, of := n, by
 		if owned {
-			part, found := by.partOf(element)
+			part, found := by.partOf(element, recorded)
 			of = by.of(part)
 			index = slices.IndexFunc(live, func(x any) bool { return found && identifies(part, x) || !found && reflect.DeepEqual(x, sent[n]) })
 		}

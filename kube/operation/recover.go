@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -291,5 +292,44 @@ func (r *Repair) run(a *attempt, found *drift.Release) (*rel1.Release, error) {
 	if _, err = a.client.Update(old, list); err != nil {
 		return nil, err
 	}
+	if err := r.confirm(a, found); err != nil {
+		return nil, err
+	}
 	return nil, a.op.checkRecords(a.op.lock.ctx) // it writes no record, so nothing else notices a new revision after its last write
+}
+
+// confirm compares the objects again. Client-side apply may have no patch for a difference, such as a lost port that has the number
+// of another one, and somebody may have changed an object again.
+func (r *Repair) confirm(a *attempt, found *drift.Release) error {
+	target := a.op.prepared.Target.Release
+	var repaired []plan.Object
+	for _, o := range found.Objects {
+		if o.Unread == "" {
+			repaired = append(repaired, o.Object)
+		}
+	}
+	again, err := drift.Compare(a.op.lock.ctx, a.op.client, r.Mask, []*rel1.Release{target}, repaired)
+	if err != nil {
+		return fmt.Errorf("compare with revision %d after the repair: %w", target.Version, err)
+	}
+	for _, o := range again[0].Objects {
+		err = errors.Join(err, repairError(o, target))
+	}
+	return err
+}
+
+// repairError returns the error of an object that a repair has applied and that differs all the same.
+func repairError(o inspect.DriftedObject, target *rel1.Release) error {
+	if o.Unread != "" {
+		return fmt.Errorf("%s cannot be compared after it was applied: %s", o.Object, o.Unread)
+	}
+	what := cmp.Or(o.Message, "it is gone")
+	if len(o.Fields) > 0 {
+		what = o.Fields[0].Field
+	}
+	advice := "somebody has changed it again"
+	if !serverSide("", target) {
+		advice += ", or client-side apply cannot change it: lockstep upgrade --server-side=true can"
+	}
+	return fmt.Errorf("%s still differs from revision %d after it was applied (%s): %s", o.Object, target.Version, what, advice)
 }

@@ -356,6 +356,31 @@ func TestViewSaysWhoOwns(t *testing.T) {
 	v.Await("nothing of others again", owners(""))
 }
 
+// TestRepairThatChangesNothing (S18): client-side apply has no patch that brings a lost port back if another one has its number. The
+// repair does not say that it is done.
+func TestRepairThatChangesNothing(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	service := "apiVersion: v1\nkind: Service\nmetadata: {name: dns}\nspec: {ports: [{name: udp, port: 53, protocol: UDP}, {name: tcp, port: 53}]}\n"
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, service), func(d *kube.Deploy) { d.ServerSide = "false" }))
+	change(r, "services", "dns", types.JSONPatchType, `[{"op":"remove","path":"/spec/ports/1"}]`)
+	if got := driftLines(drift(r)); len(got) != 1 {
+		t.Fatalf("drift %q", got)
+	}
+	op, err := r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, nil)
+	if out.Err == nil || out.State.Exit != 1 || !strings.Contains(out.State.Message, "Service/dns") || !strings.Contains(out.State.Message, "spec.ports[tcp]") {
+		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+	}
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, service), func(d *kube.Deploy) { d.ServerSide = "true" })))
+	if got := drift(r); len(got.Objects) > 0 {
+		t.Errorf("after the upgrade: %q", driftLines(got))
+	}
+}
+
 // TestRevisionDuringRepair (S18, R51b): somebody else creates a revision after the last write of a repair. The repair does not say that
 // the release is as its revision says.
 func TestRevisionDuringRepair(t *testing.T) {
