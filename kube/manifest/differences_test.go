@@ -34,7 +34,7 @@ func TestDifferences(t *testing.T) {
 		"names with slashes":               {"{metadata: {annotations: {a/b.c~d: x}}}", "{metadata: {annotations: {a/b.c~d: z}}}", nil, `/metadata/annotations/a~1b.c~0d metadata.annotations[a/b.c~d]: "x" → "z" by `},
 		"an element by its key":            {"{l: [{name: a, v: 1}, {name: b, v: 1}]}", "{l: [{name: theirs}, {name: b, v: 2}, {name: a, v: 1}]}", keys(helm, "a", other, "b"), `/l/1/v l[b].v: 1 → 2 by other`},
 		"an element is gone":               {"{l: [{name: a, v: 1}, {name: b, v: 1}]}", "{l: [{name: a, v: 1}]}", keys(helm, "a", other, "x"), `/l/1 l[b]: {"name":"b","v":1} → null by `},
-		"an element without a default key": {"{p: [{port: 53, protocol: UDP}, {port: 53}]}", "{p: [{port: 53, protocol: UDP}]}", map[string]string{helm: `{"f:p":{"k:{\"port\":53,\"protocol\":\"UDP\"}":{".":{}}}}`}, `/p/1 p[1]: {"port":53} → null by `},
+		"an element without a default key": {"{l: [{port: 53, protocol: UDP}, {port: 53}]}", "{l: [{port: 53, protocol: UDP}]}", map[string]string{helm: `{"f:l":{"k:{\"port\":53,\"protocol\":\"UDP\"}":{".":{}}}}`}, `/l/1 l[1]: {"port":53} → null by `},
 		"a list with one owner":            {"{l: [1, 2]}", "{l: [1, 3]}", map[string]string{other: `{"f:l":{}}`, helm: `{"f:m":{}}`}, "/l/1 l[1]: 2 → 3 by other"},
 		"a list has grown":                 {"{l: [1]}", "{l: [1, 2]}", map[string]string{other: `{"f:l":{}}`}, "/l l: [1] → [1,2] by other"},
 		"a map with one owner":             {"{m: {a: x}}", "{m: {a: x, b: z}}", map[string]string{other: `{"f:m":{}}`}, `/m m: {"a":"x"} → {"a":"x","b":"z"} by other`},
