@@ -30,15 +30,69 @@ func (s *State) Changes() Changes { return s.countChanges(false, s.earlier) }
 // RollbackChanges counts the changes of the rollback.
 func (s *State) RollbackChanges() Changes { return s.countChanges(true, earlierChanges{}) }
 
-// Changed returns the objects that the run, without its rollback, created, changed or deleted, in the order of the plan.
-// Those of the revisions that edits replaced come last.
+// Changed returns the objects that the run with its rollback created, changed, replaced or deleted, in the order of the plan. Those of
+// earlier operations and revisions of the run come last. What the rollback has restored is none of them.
 func (s *State) Changed(c Change) (objects []plan.Object) {
-	s.eachChange(false, s.earlier, func(o plan.Object, change Change, deleting bool) {
-		if change == c && !deleting {
+	left, order := s.netChanges()
+	for _, o := range order {
+		if left[o] == c {
 			objects = append(objects, o)
 		}
-	})
+	}
 	return objects
+}
+
+// netChanges returns the net changes of the run with its rollback. A deletion that has not finished is none.
+func (s *State) netChanges() (net map[plan.Object]Change, order []plan.Object) {
+	net = map[plan.Object]Change{}
+	each := func(rollback bool, earlier earlierChanges) {
+		s.eachChange(rollback, earlier, func(o plan.Object, c Change, deleting bool) {
+			before, known := net[o]
+			if !known {
+				before = s.undoing[o]
+				order = append(order, o)
+			}
+			switch {
+			case deleting:
+				net[o] = ""
+			case rollback || s.undoing != nil:
+				net[o] = before.undoneBy(c)
+			default:
+				net[o] = before.then(c)
+			}
+		})
+	}
+	each(false, s.earlier)
+	each(true, earlierChanges{})
+	for _, o := range slices.SortedFunc(maps.Keys(s.undoing), plan.Object.Compare) {
+		if _, known := net[o]; !known {
+			net[o], order = s.undoing[o], append(order, o)
+		}
+	}
+	return net, order
+}
+
+// undoneBy returns the net changes that the next operation on a stack's release undoes, nil for none.
+func (s *State) undoneBy(next *Operation) map[plan.Object]Change {
+	if next == nil || next.Name != "rollback" && next.Name != "uninstall" {
+		return nil
+	}
+	net, _ := s.netChanges()
+	return net
+}
+
+// undoneBy returns what is left of a change after the request of a rollback for the object.
+func (c Change) undoneBy(rollback Change) Change {
+	gone := rollback == Deleted || rollback == Absent
+	switch {
+	case c == Created && gone, c == Configured && (rollback == Configured || rollback == Unchanged):
+		return ""
+	case c == Deleted && rollback == Created:
+		return Replaced
+	case c != "" && c != Unchanged && !gone:
+		return c
+	}
+	return c.then(rollback)
 }
 
 func (s *State) countChanges(rollback bool, earlier earlierChanges) Changes {

@@ -51,6 +51,49 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// TestChangedWithItsRollback: what a run has changed is what is left of it after its rollback, also if that failed, and also if a
+// stack rolls the release back by another operation (R33, S5).
+func TestChangedWithItsRollback(t *testing.T) {
+	for _, c := range []struct{ change, rollback, want Change }{
+		{Created, Deleted, ""}, {Created, "", Created}, {Created, Absent, ""},
+		{Configured, Configured, ""}, {Configured, Unchanged, ""}, {Configured, "", Configured},
+		{Deleted, Created, Replaced}, {Deleted, "", Deleted},
+		{Replaced, Replaced, Replaced}, {Replaced, Configured, Replaced},
+		{"", Configured, Configured}, {Unchanged, Configured, Configured}, {Unchanged, Deleted, Deleted},
+	} {
+		for _, stack := range []bool{false, true} {
+			o := plan.Object{Kind: "ConfigMap", Name: "o"}
+			s := &State{}
+			did := func(phase string, change Change) {
+				if change != "" {
+					s.Apply(Event{Kind: KindObject, Phase: phase, Group: "g", Object: &o, Status: Applied, Change: change})
+				}
+			}
+			group := []*plan.Group{{ID: "g", Objects: []plan.Object{o}}}
+			s.Apply(Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "upgrade"}})
+			s.Apply(Event{Kind: KindPlan, Phases: []Phase{{Name: "apply", Kind: PhaseApply, Groups: group}, {Name: "rollback/apply", Kind: PhaseApply, Groups: group}}})
+			did("apply", c.change)
+			if stack {
+				s.Apply(Event{Kind: KindOperation, Status: Succeeded, Time: s.Now.Add(1)})
+				s.Apply(Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "rollback"}})
+				s.Apply(Event{Kind: KindPlan, Phases: []Phase{{Name: "apply", Kind: PhaseApply, Groups: group}}})
+				did("apply", c.rollback)
+			} else {
+				did("rollback/apply", c.rollback)
+			}
+			var got Change
+			for _, x := range []Change{Created, Configured, Replaced, Deleted} {
+				if len(s.Changed(x)) > 0 {
+					got = x
+				}
+			}
+			if got != c.want {
+				t.Errorf("%q, then %q (stack %v): %q, want %q", c.change, c.rollback, stack, got, c.want)
+			}
+		}
+	}
+}
+
 // TestChangesOfAnEditedRun: an edit replaces the revision, but the changes of the whole run are counted (R46).
 func TestChangesOfAnEditedRun(t *testing.T) {
 	o := plan.Object{Kind: "ConfigMap", Name: "o"}

@@ -66,6 +66,8 @@ type State struct {
 	fixTracker
 
 	earlier earlierChanges
+	// undoing are the net changes that a stack undoes by a rollback or an uninstall of the release, nil for none.
+	undoing map[plan.Object]Change
 	edited  bool // an edited revision has started
 	// rollbackStopped is set when a command aborts the run during its rollback.
 	rollbackStopped bool
@@ -172,8 +174,10 @@ func (s *State) applyOperation(e Event) {
 		// An edited revision starts (R46), the run resumes in another pod, or a stack rolls this release back.
 		s.fixTracker.replace(s.groups)
 		s.edited = s.edited || s.Run == Replacing
-		s.earlier = s.earlier.with(s.Phases)
-		if !s.Ended.IsZero() { // it is another operation
+		if s.Ended.IsZero() {
+			s.earlier = s.earlier.with(s.Phases)
+		} else { // it is another operation
+			s.undoing = s.undoneBy(e.Operation)
 			s.earlier, s.NoReturn = earlierChanges{}, nil
 		}
 		s.Phases, s.groups, s.Breakpoints, s.Approvals, s.Waiting = nil, nil, nil, nil, Event{}

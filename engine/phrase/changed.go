@@ -26,13 +26,13 @@ func Changed(s *event.State) (lines []string) {
 		}
 		return lines
 	}
-	if c := s.Changes(); c.Configured+c.Replaced+c.Deleted == 0 {
-		return nil
-	}
 	for _, c := range []event.Change{event.Created, event.Configured, event.Replaced, event.Deleted} {
 		if objects := s.Changed(c); len(objects) > 0 {
 			lines = append(lines, c.Word()+": "+Objects(objects))
 		}
+	}
+	if len(lines) == 1 && len(s.Changed(event.Created)) > 0 {
+		return nil
 	}
 	return lines
 }

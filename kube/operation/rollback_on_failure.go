@@ -158,11 +158,16 @@ func (op *Operation) leftBehind() string {
 	return strings.Join(notes, "; ")
 }
 
-// leftBehind returns the objects that a run created and that it has not seen gone, by its events.
+// leftBehind returns the objects that a run created and that it has not seen gone, by its events. Those that it found are none, also
+// if it deleted them and its rollback created them again.
 func leftBehind(events []event.Event) (deleting, left []plan.Object) {
+	existed := map[plan.Object]bool{}
 	for _, e := range events {
 		if e.Kind != event.KindObject || e.Object == nil {
 			continue
+		}
+		if _, seen := existed[*e.Object]; !seen && e.Change != "" {
+			existed[*e.Object] = e.Change != event.Created && e.Change != event.Absent
 		}
 		is := func(o plan.Object) bool { return o == *e.Object }
 		switch created := slices.ContainsFunc(left, is); {
@@ -170,7 +175,7 @@ func leftBehind(events []event.Event) (deleting, left []plan.Object) {
 			left, deleting = slices.DeleteFunc(left, is), slices.DeleteFunc(deleting, is)
 		case e.Change == event.Deleted && created:
 			left, deleting = slices.DeleteFunc(left, is), append(deleting, *e.Object)
-		case e.Change == event.Created && !created:
+		case e.Change == event.Created && !created && !existed[*e.Object]:
 			left, deleting = append(left, *e.Object), slices.DeleteFunc(deleting, is)
 		}
 	}

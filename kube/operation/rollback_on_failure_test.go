@@ -44,7 +44,7 @@ func TestLeftBehind(t *testing.T) { // R43
 	events := []event.Event{
 		object("kept", event.Ready, event.Created), object("hangs", event.Ready, event.Created), object("gone", event.Ready, event.Created),
 		object("hook", event.Ready, event.Created), object("hook", event.Ready, event.Deleted), // by its delete policy
-		object("old", event.Deleting, event.Deleted),
+		object("old", event.Deleting, event.Deleted), object("restored", event.Gone, event.Deleted), object("restored", event.Ready, event.Created),
 		object("hangs", event.Deleting, event.Deleted), object("gone", event.Deleting, event.Deleted), object("gone", event.Gone, ""),
 	}
 	if deleting, left := leftBehind(events); firstTen(deleting) != "ConfigMap/hangs" || firstTen(left) != "ConfigMap/kept" {
