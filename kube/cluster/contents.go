@@ -18,8 +18,7 @@ import (
 )
 
 // WhyInUse returns why an object of the release is kept although it is the release's own: others would be deleted with it. It is
-// a namespace that contains other releases or, if no deployed revision has it, anything from outside the release; or a CRD of
-// which there are objects that the release does not delete.
+// a namespace that contains anything from outside the release, or a CRD of which there are objects that the release does not delete.
 func WhyInUse(ctx context.Context, c *connect.Client, scope manifest.Scope, claims manifest.Claims, o plan.Object) (string, error) {
 	switch kind := o.GroupKind(); {
 	case scope.Owner() == "":

@@ -27,7 +27,7 @@ type contents struct {
 	scope     manifest.Scope
 	claims    manifest.Claims
 	namespace string
-	// leftover is set if no deployed revision has the namespace: Helm would not delete it, so it must have nothing of others.
+	// leftover is set if no deployed revision has the namespace: Helm would not delete it, so it stays if it may have anything of others.
 	leftover bool
 
 	mu       sync.Mutex
@@ -63,12 +63,12 @@ func (c *contents) whyInUse(ctx context.Context) (string, error) {
 	switch {
 	case len(c.releases) > 0:
 		return "it contains objects of " + text.Named("release", slices.Sorted(maps.Keys(c.releases))), nil
-	case !c.leftover:
-		return "", nil
 	case len(c.names) > 0:
 		return "it contains " + text.Count(len(c.names), "object") + " not of this release: " + FirstThree(c.names), nil
+	case c.leftover:
+		return c.unknown, nil
 	}
-	return c.unknown, nil
+	return "", nil
 }
 
 // list reads the objects of a kind.
@@ -112,9 +112,12 @@ func (c *contents) add(o plan.Object, m *metav1.PartialObjectMetadata) {
 	}
 }
 
-// madeByCluster reports whether each namespace has the object, or an account whose token it is.
+// madeByCluster reports whether each namespace has the object, or an account whose token it is, or whether it is a Lease: programs make
+// these to lock something while they run, and nothing is lost with them.
 func madeByCluster(o plan.Object, m metav1.Object) bool {
 	switch o.Kind {
+	case "Lease":
+		return o.Group == "coordination.k8s.io"
 	case "ConfigMap":
 		return o.Name == "kube-root-ca.crt"
 	case "ServiceAccount":

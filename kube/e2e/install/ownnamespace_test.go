@@ -148,3 +148,20 @@ func TestNamespaceWithOtherReleases(t *testing.T) {
 	r.MustRun(r.Uninstall())
 	awaitNoNamespace(r)
 }
+
+// TestNamespaceWithObjectsOfOthers: the namespace of a chart also stays while it contains an object of no release, which Helm would
+// delete with it, and the plan says so (R31a).
+func TestNamespaceWithObjectsOfOthers(t *testing.T) {
+	t.Parallel()
+	r := beside(rig.New(t), "-precious")
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, ownNamespace, rig.ConfigMap("a", nil)), func(i *kube.Deploy) { i.CreateNamespace = true }))
+	r.Create("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: precious}\n")
+	if lines, _ := r.Changes(r.Uninstall()); !slices.Contains(lines, "edge:(unsequenced) Namespace/"+r.Namespace+" keep") {
+		t.Errorf("the plan of the uninstall is %q", lines)
+	}
+	r.MustRun(r.Uninstall())
+	ns, err := r.Cluster.CoreV1().Namespaces().Get(t.Context(), r.Namespace, metav1.GetOptions{})
+	if err != nil || ns.DeletionTimestamp != nil || !slices.Contains(r.ConfigMaps(r.Namespace), "precious") {
+		t.Fatalf("the namespace is deleted (%v), ConfigMaps %v", err, r.ConfigMaps(r.Namespace))
+	}
+}
