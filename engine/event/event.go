@@ -298,7 +298,7 @@ const (
 	ExitAborted        = 3 // it was aborted (R43)
 )
 
-// NotCreated is Event.Message of an object that is missing from a failed release.
+// NotCreated is the start of Event.Message of an object that is missing from a failed release.
 const NotCreated = "not created"
 
 // UnreadyAgain is the start of Event.Message of a group that was ready and is in progress again (R21). Event.Object is the

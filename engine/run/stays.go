@@ -88,7 +88,7 @@ func (p Pods) Held(now time.Time, limit time.Duration) (why string, until time.T
 func (s *stage) holdOf(o *object) *hold {
 	now, h, stable := s.m.now, hold{}, o.wait.StableFor
 	if stable > 0 {
-		h = hold{o.readySince.Add(stable), "stable-for"}
+		h = hold{o.readySince.Add(stable), fmt.Sprintf("ready; counts after staying ready for %s (lockstep/stable-for)", stable)}
 	}
 	if o.pods.Restarted.After(o.since) && (o.last.RestartsCount() || stable > 0) {
 		reason, until := o.pods.Held(now, max(stable, StableAfter))
@@ -108,9 +108,6 @@ func (s *stage) holdOf(o *object) *hold {
 	}
 	if !now.Before(h.until) {
 		return nil
-	}
-	if h.reason == "stable-for" {
-		h.reason = fmt.Sprintf("ready; counts once it has stayed so for %s (lockstep/stable-for)", stable)
 	}
 	return &h
 }

@@ -28,7 +28,7 @@ type Replacement struct {
 	plan.Object
 	// UID is that of the object which was planned; "" for the one that the release owns by then.
 	UID types.UID
-	// Message says why, and at its end What: what is deleted with it.
+	// Message says why it is replaced, and What what is deleted with it; the message ends with that.
 	Message, What string
 	// Failed means that it is a failed Job or Pod: it is replaced, whatever --replace says, while it is failed (R50).
 	Failed bool
@@ -56,7 +56,7 @@ func (t *Target) replace(ctx context.Context, g *plan.Group, i *resource.Info, r
 		}
 		next, _ := i.Object.(*unstructured.Unstructured)
 		policy, what := Deletion(r.Object, live, next)
-		if r.UID != "" && !strings.HasSuffix(r.Message, what) {
+		if r.UID != "" && r.What != what {
 			return failed("it has changed since it was planned, and now " + what)
 		}
 		found, kept, err := t.session.Delete(ctx, i, Removal{Policy: policy, Planned: r.UID, Taken: t.session.Taken})
@@ -84,12 +84,7 @@ func Deletion(o plan.Object, live, next *unstructured.Unstructured) (policy meta
 	_, hasPods := refs.FindPods(o, live.Object)
 	switch kind := o.GroupKind(); {
 	case kind == setKind:
-		was, is := asStatefulSet(live), asStatefulSet(next)
-		policy, what = deletionOfSet(was, is)
-		if strings.HasSuffix(what, "claims stay") {
-			what = text.Join("; ", what, keptClass(was, is))
-		}
-		return policy, what
+		return deletionOfSet(asStatefulSet(live), asStatefulSet(next))
 	case kind == plan.GroupKind{Kind: "PersistentVolumeClaim"}, kind == plan.GroupKind{Kind: "PersistentVolume"}:
 		what = "its data is deleted with it, unless the reclaim policy of its volume is Retain"
 	case kind == plan.GroupKind{Kind: "Namespace"}:
@@ -109,17 +104,18 @@ func deletionOfSet(live, next appsv1.StatefulSetSpec) (policy metav1.DeletionPro
 	}
 	replicas := ptr.Deref(next.Replicas, 1)
 	fewer := "it is scaled down to " + text.Count(int(replicas), "replica")
+	stay := func(what string) string { return text.Join("; ", what+" stay", keptClass(live, next)) }
 	switch takesOver := takesPodsOver(live.Selector, next.Selector); {
 	case !takesOver && retention(live).WhenDeleted == appsv1.DeletePersistentVolumeClaimRetentionPolicyType:
 		return metav1.DeletePropagationForeground, "its pods and claims are deleted with it, and so is the data in them"
 	case !takesOver:
-		return metav1.DeletePropagationForeground, "its pods are deleted with it; its claims stay"
+		return metav1.DeletePropagationForeground, stay("its pods are deleted with it; its claims")
 	case replicas >= ptr.Deref(live.Replicas, 1):
-		return metav1.DeletePropagationOrphan, "its pods and claims stay"
+		return metav1.DeletePropagationOrphan, stay("its pods and claims")
 	case retention(next).WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType:
 		return metav1.DeletePropagationOrphan, fewer + "; the other pods and their claims are deleted, and so is the data in them"
 	}
-	return metav1.DeletePropagationOrphan, fewer + "; its claims stay"
+	return metav1.DeletePropagationOrphan, stay(fewer + "; its claims")
 }
 
 // asStatefulSet reads a StatefulSet; u may be nil. One with invalid fields is incomplete: the API server refuses it.

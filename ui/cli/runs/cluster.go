@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubectl/pkg/util/podutils"
 
 	"lockstep/engine/text"
 	"lockstep/kube"
@@ -139,7 +140,7 @@ type podWait struct {
 	since, last     time.Time
 }
 
-// message returns a message to report, or "". The cause "ready" means that the pod has started.
+// message returns a message to report, or "". cause is "" if the pod has started, or if the cause is unknown.
 func (w *podWait) message(cause string, now time.Time) string {
 	if now.Sub(w.last) > waitGap {
 		*w = podWait{}
@@ -147,7 +148,7 @@ func (w *podWait) message(cause string, now time.Time) string {
 	if w.last = now; cause != w.cause {
 		w.cause, w.since = cause, now
 	}
-	if cause == w.reported || cause == "" || cause == "ready" || now.Sub(w.since) < causeDelay {
+	if cause == w.reported || cause == "" || now.Sub(w.since) < causeDelay {
 		return ""
 	}
 	w.reported = cause
@@ -161,11 +162,12 @@ func ConnectJob(ctx context.Context, client *kube.Client, job *incluster.Run, li
 	var started atomic.Pointer[remote.Run]
 	var wait podWait
 	run, err := remote.Connect(job.Open(ctx, incluster.Wait{Limit: limit, Why: func(pod *corev1.Pod) string { // never called concurrently
-		cause := ""
-		if pod != nil {
-			cause = client.WhyPodWaits(ctx, pod)
-		} else {
+		cause, unreadable := "", pod != nil && podutils.IsPodReady(pod)
+		switch {
+		case pod == nil:
 			cause = client.WhyJobWaits(ctx, job)
+		case !unreadable:
+			cause = client.WhyPodWaits(ctx, pod)
 		}
 		message := wait.message(cause, time.Now())
 		switch run := started.Load(); {
@@ -175,7 +177,7 @@ func ConnectJob(ctx context.Context, client *kube.Client, job *incluster.Run, li
 		default:
 			note(message)
 		}
-		if cause == "ready" {
+		if unreadable {
 			return "its log cannot be read"
 		}
 		return cause
