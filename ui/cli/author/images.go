@@ -18,11 +18,11 @@ import (
 	"lockstep/ui/report"
 )
 
-const imagesLong = `List the container images of a chart, of a deployed release, or of all charts of a helmfile, one a line, with who uses each:
+const imagesLong = `List the container images of a chart, of a deployed release, or of all charts of a helmfile, one per line, with who uses each:
 containers, init and ephemeral containers, image volumes, Jobs, CronJobs and hooks. Arguments, variables and custom resources
-may name images too; those that lockstep finds there are marked as a guess.
+may name images too; those that lockstep finds there are marked as guesses.
 
-A chart is a directory, an archive, a URL or REPOSITORY/CHART; a word without a slash that is no file is a release. -f names a
+A chart is a directory, an archive, a URL or REPOSITORY/CHART; a name without a slash that is not a file is a release. -f names a
 values file, or without an argument the helmfile. Only a release needs a cluster.
 
 To ask the registries whether they have the images, pass --check-images to plan or an operation.

@@ -14,11 +14,11 @@ import (
 	"lockstep/ui/report"
 )
 
-const valuesDiffLong = `Show what a new version of a chart does to your values: those that have no effect any more, defaults that change where you set
-nothing, and values that are required now. Nothing is rendered, and only a release needs a cluster.
+const valuesDiffLong = `Show what a new version of a chart does to your values: those that no longer have an effect, defaults that change where you set
+nothing, and values that are now required. Nothing is rendered, and only a release needs a cluster.
 
 CHART is a directory, an archive, a URL, oci://… or REPOSITORY/CHART; add @VERSION for a version. Instead of the first, you can
-name a release: then its stored chart and values are compared. It has no subcharts, whose defaults are not compared then.
+name a release: then its stored chart and values are compared, but not the defaults of its subcharts, which Helm does not store.
 
 A value has no effect if no template, default, schema or condition of the new version, its subcharts included, can refer to it.
 Where lockstep cannot know that, as below a map that a template uses as a whole, it does not list the value.

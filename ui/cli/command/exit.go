@@ -27,9 +27,10 @@ const (
 // detailedExitCode is the flag for the exit codes that Terraform, helm-diff and helmfile have: 0 no changes, 1 error, 2 changes.
 const detailedExitCode = "detailed-exitcode"
 
-// AddDetailedExitCode adds --detailed-exitcode to a command that compares. The command returns Changes.
-func AddDetailedExitCode(cmd *cobra.Command, found string) {
-	cmd.Flags().Bool(detailedExitCode, false, "exit with 0 without "+found+", 2 with "+found+", and 1 on an error, as Terraform does")
+// AddDetailedExitCode adds --detailed-exitcode to a command that compares. same says what it means if there is no difference. The
+// command returns Changes.
+func AddDetailedExitCode(cmd *cobra.Command, same string) {
+	cmd.Flags().Bool(detailedExitCode, false, "exit with 0 if "+same+", 2 if not, and 1 on an error, as Terraform does")
 }
 
 // errChanges ends a command that has found changes.

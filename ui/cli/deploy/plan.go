@@ -69,7 +69,7 @@ lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchange
 			}
 			return run(cmd, args)
 		}
-		command.AddDetailedExitCode(c, "changes")
+		command.AddDetailedExitCode(c, "nothing would change")
 		c.Flags().Bool("tui", false, "open the screen")
 		c.Flags().String("out", "", "save the plan in this file, for --plan (\"lockstep help plans\")")
 		c.MarkFlagsMutuallyExclusive("tui", "output")

@@ -80,7 +80,7 @@ func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f.DurationVar(&r.common.Settle, "settle", defaultSettle, "how long containers without a readiness or startup probe must run before they count as stable; at most --timeout (0: do not wait)")
 	f.BoolVar(&r.waitAll, "wait-all", true, "wait until every group is ready, not only those that others wait for")
 	command.AddWaitForJobs(f, &r.common.WaitForJobs)
-	f.BoolVar(&r.common.KeepBrokenPods, "keep-broken-pods", false, "do not delete pods of StatefulSets that were never ready and, with an older template, block the rollout")
+	f.BoolVar(&r.common.KeepBrokenPods, "keep-broken-pods", false, "keep pods of StatefulSets that block the rollout: they have an older template and were never ready")
 }
 
 // addCheckImages adds --check-images.

@@ -88,8 +88,8 @@ Flux. The Secrets contain the chart and all values in plain text: encrypt them b
 not deleted automatically. Its name depends on the chart, the values and the flags: if you change any of them, the Job
 gets a new name.
 
-The namespace and the ServiceAccount must exist; "lockstep rbac" prints the account with its permissions. With
---approvals, no Job is printed but the policy of "lockstep help approvals". Nothing is written; no cluster is needed.`
+The namespace and the ServiceAccount must exist; "lockstep rbac" prints the account with its permissions. --approvals
+prints the policy of "lockstep help approvals" instead of a Job. Nothing is written, and no cluster is needed.`
 
 // newManifests returns the manifests command, which has the flags of upgrade.
 func (a *app) newManifests() *cobra.Command {

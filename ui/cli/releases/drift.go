@@ -21,9 +21,9 @@ import (
 )
 
 const driftLong = `Compare releases with the cluster: which fields of their objects somebody has changed since they were deployed, who has
-them now (the field manager) and since when, and which objects are gone. Only what the record of a release contains counts:
-defaults, and fields that others have added, are no drift. Nor are the replicas of a workload that a HorizontalPodAutoscaler
-scales, and fields in the annotation lockstep/ignore-drift ("lockstep help annotations").
+them now (the field manager) and since when, and which objects are gone. Only fields in the record of the release count, not
+defaults or fields that others have added. The replicas of a workload that a HorizontalPodAutoscaler scales do not count either,
+nor do the fields that the annotation lockstep/ignore-drift lists ("lockstep help annotations").
 
 Without RELEASE and -A, compare the releases of a helmfile: the one given with -f, or the one in the current directory.
 
@@ -67,14 +67,14 @@ lockstep drift shop -n shop --repair`,
 	flags.stack.Add(cmd)
 	f := cmd.Flags()
 	f.BoolVarP(&flags.all, "all-namespaces", "A", false, "compare the releases of all namespaces")
-	f.BoolVar(&flags.repair, "repair", false, "apply what differs again, as the record of the release says")
+	f.BoolVar(&flags.repair, "repair", false, "restore what differs to the state in the record of the release")
 	f.DurationVar(&flags.repairs.Timeout, "timeout", kube.DefaultTimeout, "time limit of a comparison, and of each repair")
 	f.StringArrayVar(&flags.repairs.Approve, "approve", nil, "approve a group of the repair beforehand, named as in --break-on of upgrade (repeatable; only with one RELEASE)")
 	f.DurationVar(&flags.repairs.ApprovalTimeout, "approval-timeout", 0, "how long a group may wait for its approval; then the repair is aborted (default: the value of --timeout)")
 	a.repair.AddFlags(f)
 	f.StringArrayVar(&flags.reports, "report", nil, "write a report: junit=FILE or sarif=FILE (repeatable)")
 	command.AddOutput(cmd)
-	command.AddDetailedExitCode(cmd, "drift")
+	command.AddDetailedExitCode(cmd, "nothing differs")
 	return cmd
 }
 

@@ -24,10 +24,10 @@ import (
 )
 
 const attachLong = `Attach to a live run of another process on this machine, or of a Job in the cluster. In a terminal you get the run's own
-screen and can control it; quitting it does not affect the run. Each screen says what the others did, and how many there are. Otherwise lockstep prints the run's events from the
-start. Without RELEASE, attach joins the only live run.
+screen and can control it; quitting it does not affect the run. Each screen shows how many others there are and what they do. Otherwise lockstep prints the run's
+events from the start. Without RELEASE, attach joins the only live run.
 
-A run on this machine is found first, unless it is known to be in another cluster than the one that the kubeconfig selects. If
+A run on this machine is found first, unless it is known to be in a different cluster from the one that the kubeconfig selects. If
 several runs in the cluster have the same name, as stacks from folders of the same name do, name the Job instead:
 "lockstep runs --in-cluster" lists them. On this machine, name the path of the stack's helmfile or of its folder instead, or
 one of its namespaces with -n.

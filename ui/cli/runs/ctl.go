@@ -124,7 +124,7 @@ lockstep ctl shop edit --set api.image.tag=1.2.3`,
 	command.AddOutput(cmd)
 	edit := pflag.NewFlagSet("edit", pflag.ContinueOnError)
 	input.AddValueFlags(edit, &opts)
-	edit.VisitAll(func(f *pflag.Flag) { f.Usage = "for edit: " + f.Usage })
+	edit.VisitAll(func(f *pflag.Flag) { f.Usage = "with edit, " + f.Usage })
 	cmd.Flags().AddFlagSet(edit)
 	cmd.Flags().StringVar(&pastNoReturn, "past-no-return", "", "with rollback: the reason of the point of no return to go back past")
 	cmd.Flags().StringVar(&reason, "reason", "", "with accept: why, for the report and the record of the run")

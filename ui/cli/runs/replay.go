@@ -46,8 +46,8 @@ lockstep replay --no-tui`,
 	f.BoolVar(&flags.list, "list", false, "list the records, newest first")
 	f.BoolVar(&flags.screen, "tui", false, "use the screen, or fail without a terminal")
 	f.Bool("no-tui", false, "print lines instead of the screen (default without a terminal, in CI, or with -o)")
-	f.Float64Var(&flags.speed, "speed", 1, "screen: speed factor; 0 jumps to the end")
-	f.IntVar(&flags.at, "at", 0, "screen: start paused after this many events")
+	f.Float64Var(&flags.speed, "speed", 1, "speed factor on the screen; 0 jumps to the end")
+	f.IntVar(&flags.at, "at", 0, "start paused after this many events, on the screen")
 	command.AddOutput(cmd)
 	cmd.MarkFlagsMutuallyExclusive("tui", "no-tui", "output")
 	return cmd
