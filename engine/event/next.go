@@ -1,6 +1,8 @@
 package event
 
-import "slices"
+import (
+	"slices"
+)
 
 // Next returns the unit that a step without a name starts: the first of the current phase,
 // in plan order, whose dependencies are ready (R41). It returns nil if there is none, or while a
@@ -63,3 +65,29 @@ func (s *State) dependenciesReady(p *PhaseState, g *GroupState) bool {
 		return dependency != nil && dependency.Status != Ready && dependency.Status != Applied && dependency.Status != Gone
 	})
 }
+
+func (s *State) applyBreakpoint(e Event) {
+	if s.Breakpoints == nil {
+		s.Breakpoints = map[Unit]bool{}
+	}
+	if e.Status == Cleared {
+		delete(s.Breakpoints, e.Unit())
+	} else {
+		s.Breakpoints[e.Unit()] = e.Status == Set
+	}
+}
+
+// HasBreakpoint reports whether a unit has a breakpoint, enabled or not.
+func (s *State) HasBreakpoint(u Unit) bool {
+	_, ok := s.Breakpoints[u]
+	_, old := s.Breakpoints[oldUnit(u)]
+	return ok || old
+}
+
+// PausesBefore reports whether a unit has an enabled breakpoint.
+func (s *State) PausesBefore(u Unit) bool {
+	return s.Breakpoints[u] || s.Breakpoints[oldUnit(u)]
+}
+
+// oldUnit returns the unit as breakpoints in old records name it: without its phase.
+func oldUnit(u Unit) Unit { return Unit{Group: u.Group} }

@@ -247,32 +247,6 @@ func (s *State) setClocks(at time.Time) {
 	s.frozen.set(paused || !s.AwaySince.IsZero(), at)
 }
 
-func (s *State) applyBreakpoint(e Event) {
-	if s.Breakpoints == nil {
-		s.Breakpoints = map[Unit]bool{}
-	}
-	if e.Status == Cleared {
-		delete(s.Breakpoints, e.Unit())
-	} else {
-		s.Breakpoints[e.Unit()] = e.Status == Set
-	}
-}
-
-// HasBreakpoint reports whether a unit has a breakpoint, enabled or not.
-func (s *State) HasBreakpoint(u Unit) bool {
-	_, ok := s.Breakpoints[u]
-	_, old := s.Breakpoints[oldUnit(u)]
-	return ok || old
-}
-
-// PausesBefore reports whether a unit has an enabled breakpoint.
-func (s *State) PausesBefore(u Unit) bool {
-	return s.Breakpoints[u] || s.Breakpoints[oldUnit(u)]
-}
-
-// oldUnit returns the unit as breakpoints in old records name it: without its phase.
-func oldUnit(u Unit) Unit { return Unit{Group: u.Group} }
-
 // TimeLeft returns how long an object of the chart may still be in progress before
 // --readiness-timeout fails its group (R25). ok is false if nothing limits it.
 func (s *State) TimeLeft(g *GroupState, o *ObjectState, now time.Time) (left time.Duration, ok bool) {

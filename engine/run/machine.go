@@ -1,10 +1,8 @@
 package run
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"lockstep/engine/event"
@@ -339,94 +337,4 @@ func (m *machine) close(status event.Status) error {
 	}
 	m.closing = true
 	return nil
-}
-
-// finish ends the run, unless an accepted command contradicts the end.
-func (m *machine) finish(end End) error {
-	if err := m.close(end.Status); err != nil {
-		return err
-	}
-	unchecked, started := 0, 0
-	if end.Status == event.Succeeded {
-		m.endUnits(event.Skip{By: event.SkippedAsDone})
-		unchecked, started = m.units.countUnchecked(), m.countReadyBy(event.ByStart)
-		end.NoStatus += m.countReadyBy(event.ByNoStatus)
-		end.NotAwaited += m.units.countNotAwaited()
-		if outcome := incompleteOutcome(unchecked, started, end.NoStatus, end.NotAwaited); outcome != "" {
-			end.Outcome, end.Message = outcome, outcome
-		}
-	} else {
-		m.endUnits(m.skipCause(event.SkippedByFailure))
-	}
-	if end.Status != event.Succeeded {
-		end.NoStatus, end.NotAwaited = 0, 0
-	}
-	var origin *event.Origin
-	if end.Status == event.Aborted {
-		origin = cmp.Or(m.rollback.origin, m.origin())
-	}
-	if m.firstFailure != nil && end.Object == nil && end.Status != event.Succeeded {
-		end.Object = &m.firstFailure.Object
-		end.Cause = m.firstFailure.Cause
-		end.Evidence = m.firstFailure.Evidence
-	}
-	m.emit(publish{closing: true, event: event.Event{
-		Kind: event.KindOperation, Status: end.Status, Message: text.CollapseSpace(end.Message), Exit: &end.Exit, Origin: origin,
-		Outcome: text.CollapseSpace(end.Outcome), Code: end.Code, Release: end.Release, Unchecked: unchecked, Started: started, NoStatus: end.NoStatus, NotAwaited: end.NotAwaited,
-		Object: end.Object, Cause: text.CollapseSpace(end.Cause), Evidence: end.Evidence, Newer: end.Newer, Results: end.Results,
-	}})
-	m.ended = true
-	return nil
-}
-
-// incompleteOutcome says what a successful operation does not know: the groups that it did not check, the objects whose
-// controllers have written no status, and those that it did not wait for.
-func incompleteOutcome(unchecked, started, noStatus, notAwaited int) string {
-	var parts []string
-	if unchecked > 0 {
-		parts = append(parts, text.Count(unchecked, "group")+" applied, not checked")
-	}
-	if started > 0 {
-		parts = append(parts, text.Count(started, "Job")+" started, not complete at the end")
-	}
-	if noStatus > 0 {
-		parts = append(parts, text.Count(noStatus, "object")+" whose controller said nothing")
-	}
-	if notAwaited > 0 {
-		parts = append(parts, text.Count(notAwaited, "object")+" not waited for")
-	}
-	return strings.Join(parts, ", ")
-}
-
-// skipCause returns why units did not start: an abort, the first failed group, or else the given cause.
-func (m *machine) skipCause(otherwise event.SkipCause) event.Skip {
-	switch {
-	case m.steering.ending != nil:
-		return event.Skip{By: event.SkippedByAbort}
-	case m.firstFailure != nil:
-		return event.Skip{By: event.SkippedByFailure, Group: m.firstFailure.Group}
-	}
-	return event.Skip{By: otherwise}
-}
-
-// endUnits ends all units that are still running or have not started, as aborted or skipped. It
-// publishes failures that are still being diagnosed.
-func (m *machine) endUnits(why event.Skip) {
-	if m.stage != nil {
-		m.stage.reportFailures()
-	}
-	unsent := why // admitted, but the stage has not started
-	unsent.Unsent = true
-	for _, u := range m.units.all {
-		switch {
-		case u.status == event.Running && m.stage != nil:
-			m.skipUnit(u, event.Aborted, why)
-		case u.status == event.Running && m.steering.ending != nil:
-			m.skipUnit(u, event.Aborted, unsent)
-		case u.status == event.Running:
-			m.skipUnit(u, event.Skipped, unsent)
-		case u.unstarted():
-			m.skipUnit(u, event.Skipped, why)
-		}
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -322,62 +321,6 @@ func setFlag(flag *bool, value bool, unset *int) {
 		*unset++
 	}
 	*flag = value
-}
-
-// endGroup ends a running group whose objects are all settled.
-func (s *stage) endGroup(g *group) {
-	if g.status != event.Running || g.attempt.unsettled > 0 {
-		return
-	}
-	status, message := s.goal(g), g.change()
-	switch {
-	case !g.await && !s.operationTimedOut:
-		status = event.Applied
-	case g.attempt.notDone > 0:
-		status, message = event.Applied, "still being deleted, not checked"
-	case !g.waitsForAny():
-		status, message = event.Applied, "not waited for"
-	}
-	if g.gated != nil {
-		g.status = status
-	} else {
-		s.m.setUnit(g.unit, status, message)
-		if g.changed || message == "" && len(g.objects) > 0 { // not for one that was as applied already (R50)
-			s.m.passNoReturn(g.Unit, g.def.NoReturn)
-		}
-	}
-	for _, next := range g.dependents {
-		if next.pendingDependencies--; next.pendingDependencies == 0 && next.gated == nil {
-			s.addCandidate(next)
-		}
-	}
-	s.markUncheckedReady(g)
-}
-
-// markUncheckedReady publishes that a group that ended without a check has become ready, or gone (R21).
-func (s *stage) markUncheckedReady(g *group) {
-	if g.status == event.Applied && g.attempt.notDone == 0 && g.waitsForAny() {
-		s.m.setUnit(g.unit, s.goal(g), g.change())
-	}
-}
-
-// waitsForAny reports whether the run waits for any object of the group.
-func (g *group) waitsForAny() bool { return g.notAwaited == 0 || g.notAwaited < len(g.objects) }
-
-// change returns "unchanged" if no apply of the group changed anything (R50).
-func (g *group) change() string {
-	if len(g.objects) == 0 || slices.ContainsFunc(g.objects, func(o *object) bool { return !o.unchanged }) {
-		return ""
-	}
-	return string(event.Unchanged)
-}
-
-// goal returns the final status of a group whose objects are done.
-func (s *stage) goal(g *group) event.Status {
-	if s.removes() && g.def.Step == nil {
-		return event.Gone
-	}
-	return event.Ready
 }
 
 // setObject updates an object and publishes the change, if there is one.

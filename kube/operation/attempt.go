@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -372,4 +373,21 @@ func readRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (
 	list, warnings := b.Expand(ctx, list)
 	revision := helmclient.Revision{Tree: release.TreeOf(rel), Resources: b.Resources(list)}
 	return session.OldRevision{Release: rel, Revision: revision, List: list}, list, warnings, nil
+}
+
+// recordRetryGrace is how long a request for a release record is retried before a warning.
+const recordRetryGrace = 3 * time.Second
+
+// warnRecordRetries returns a listener that warns of requests for release records that are still being retried (R53),
+// once per answer of the API server. Other objects have events that show this.
+func warnRecordRetries(eng *run.Engine) func(connect.Target, time.Time, string) {
+	known := map[string]bool{}
+	return func(t connect.Target, since time.Time, answer string) {
+		if !strings.HasPrefix(t.Name, "sh.helm.release.v1.") || time.Since(since) < recordRetryGrace || known[answer] {
+			return
+		}
+		known[answer] = true
+		message := fmt.Sprintf("a request for release record %s failed; retrying: %s", t.Name, answer)
+		eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R53", Message: message})
+	}
 }

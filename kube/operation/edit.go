@@ -334,3 +334,24 @@ func (op *Operation) editOf(c *event.Command) *Edit {
 	}
 	return op.edits[c.Edit-1]
 }
+
+// Command sends a command to the run, or queues it until the run starts.
+func (op *Operation) Command(c event.Command) {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if c.Edit < 0 || int(c.Edit) > len(op.edits) { // an id from another process
+		c.Edit = 0
+	}
+	if op.engine == nil {
+		op.pendingCommands = append(op.pendingCommands, c)
+		return
+	}
+	switch {
+	case c.Name == event.Edit && c.Edit == 0 && c.Values != "":
+		go op.remoteEdit(op.engine, c) // it sends requests
+	case c.Name == event.Edit && c.Edit > 0:
+		op.commandEdit(c, op.edits[c.Edit-1])
+	default:
+		op.engine.Command(c)
+	}
+}

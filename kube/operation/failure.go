@@ -14,8 +14,10 @@ import (
 	"lockstep/engine/phrase"
 	"lockstep/engine/run"
 	"lockstep/engine/text"
+	"lockstep/kube/connect"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
+	"lockstep/kube/session"
 )
 
 // fail ends a failed or aborted operation: it makes the release final (R34), or rolls it back if asked to (R33, R43).
@@ -318,4 +320,55 @@ func (a *attempt) confirmRecord(operation string) (status string, err error) {
 		return "", fmt.Errorf("the %s has finished, but the release record could not be written: %w", operation, err)
 	}
 	return status, nil
+}
+
+// FinalRecord is the newest record of a release after an operation.
+type FinalRecord struct {
+	Revision int    // 0 if there is none
+	Status   string // event.NoRelease if there is none
+	// Newer is the newest revision if another writer created it.
+	Newer *event.NewerRevision
+	// Created is the revision that the operation created, RolledBack the one of its rollback on failure; 0 for none. It may
+	// have created them in an earlier pod of the run's Job (S13).
+	Created, RolledBack int
+}
+
+// ReadRecord reads the newest record of the release after Run. If it cannot be read, the result has the status that this
+// run knows last, and the error says why.
+func (op *Operation) ReadRecord(ctx context.Context) (r FinalRecord, err error) {
+	switch changed, rolledBack := op.ChangedEarlier(); {
+	case rolledBack:
+		r.RolledBack = op.prepared.Last.Version
+	case changed:
+		r.Created = op.prepared.Last.Version
+	}
+	op.mu.Lock()
+	for _, a := range op.attempts {
+		switch created := a.driver.WriteResult().Created; {
+		case created == 0:
+		case a.task.rollbackOnFailure:
+			r.RolledBack = created
+		default:
+			r.Created = created
+		}
+	}
+	op.mu.Unlock()
+	s, err := session.New(ctx, op.client, op.prepared.Common, &connect.Writes{}, op.ledger)
+	if err == nil {
+		err = op.ledger.Look(ctx, s.Records())
+	}
+	revision, status := op.ledger.Latest()
+	r.Revision, r.Status = revision, string(status)
+	if revision == 0 {
+		r.Status = event.NoRelease
+	}
+	if newer := NewerRevision(err); newer != nil {
+		r.Newer = newer
+		r.Revision, r.Status = newer.Revision, newer.Status
+		return r, nil
+	}
+	if created := max(r.Created, r.RolledBack); err != nil && created > revision { // the answer to its creation was lost
+		r.Revision, r.Status = created, "pending-"+op.prepared.Info.Name
+	}
+	return r, err
 }

@@ -16,6 +16,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
 	"lockstep/kube/documents"
@@ -245,4 +246,16 @@ func (op *Operation) Sent(ctx context.Context, it inspect.Item) (string, error) 
 	}
 	text, err := p.Sent(ctx, it)
 	return op.Mask().Text(text), op.Mask().Error(err)
+}
+
+// displayName returns the name that the plan gives the object of a request. If the plan does not have the object, it
+// returns the resource and the name.
+func (op *Operation) displayName(t connect.Target) string {
+	for _, o := range event.Objects(op.Phases()) {
+		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: o.Kind})
+		if plural.Resource == t.Resource && o.Group == t.Group && o.Namespace == t.Namespace && o.Name == t.Name {
+			return o.String()
+		}
+	}
+	return text.Join(" ", t.Resource, t.Name)
 }

@@ -373,57 +373,6 @@ func (c *Check) compareObjects(ctx context.Context) error {
 	return fmt.Errorf("somebody else changed %s since planning; run the command again", strings.Join(names, ", "))
 }
 
-// FinalRecord is the newest record of a release after an operation.
-type FinalRecord struct {
-	Revision int    // 0 if there is none
-	Status   string // event.NoRelease if there is none
-	// Newer is the newest revision if another writer created it.
-	Newer *event.NewerRevision
-	// Created is the revision that the operation created, RolledBack the one of its rollback on failure; 0 for none. It may
-	// have created them in an earlier pod of the run's Job (S13).
-	Created, RolledBack int
-}
-
-// ReadRecord reads the newest record of the release after Run. If it cannot be read, the result has the status that this
-// run knows last, and the error says why.
-func (op *Operation) ReadRecord(ctx context.Context) (r FinalRecord, err error) {
-	switch changed, rolledBack := op.ChangedEarlier(); {
-	case rolledBack:
-		r.RolledBack = op.prepared.Last.Version
-	case changed:
-		r.Created = op.prepared.Last.Version
-	}
-	op.mu.Lock()
-	for _, a := range op.attempts {
-		switch created := a.driver.WriteResult().Created; {
-		case created == 0:
-		case a.task.rollbackOnFailure:
-			r.RolledBack = created
-		default:
-			r.Created = created
-		}
-	}
-	op.mu.Unlock()
-	s, err := session.New(ctx, op.client, op.prepared.Common, &connect.Writes{}, op.ledger)
-	if err == nil {
-		err = op.ledger.Look(ctx, s.Records())
-	}
-	revision, status := op.ledger.Latest()
-	r.Revision, r.Status = revision, string(status)
-	if revision == 0 {
-		r.Status = event.NoRelease
-	}
-	if newer := NewerRevision(err); newer != nil {
-		r.Newer = newer
-		r.Revision, r.Status = newer.Revision, newer.Status
-		return r, nil
-	}
-	if created := max(r.Created, r.RolledBack); err != nil && created > revision { // the answer to its creation was lost
-		r.Revision, r.Status = created, "pending-"+op.prepared.Info.Name
-	}
-	return r, err
-}
-
 // Newest returns the newest revision of a release for which there was no operation, because it was not installed at planning;
 // nil if it still is not.
 func Newest(ctx context.Context, c *connect.Client, common Common) (*event.NewerRevision, error) {

@@ -15,8 +15,6 @@ import (
 	"time"
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
@@ -254,43 +252,10 @@ func (op *Operation) Changes(ctx context.Context) ([]inspect.Change, error) {
 // Mask returns the mask for the secret values of the run. Everything that the operation reports goes through it.
 func (op *Operation) Mask() *mask.Mask { return op.prepared.Common.Mask }
 
-// Command sends a command to the run, or queues it until the run starts.
-func (op *Operation) Command(c event.Command) {
-	op.mu.Lock()
-	defer op.mu.Unlock()
-	if c.Edit < 0 || int(c.Edit) > len(op.edits) { // an id from another process
-		c.Edit = 0
-	}
-	if op.engine == nil {
-		op.pendingCommands = append(op.pendingCommands, c)
-		return
-	}
-	switch {
-	case c.Name == event.Edit && c.Edit == 0 && c.Values != "":
-		go op.remoteEdit(op.engine, c) // it sends requests
-	case c.Name == event.Edit && c.Edit > 0:
-		op.commandEdit(c, op.edits[c.Edit-1])
-	default:
-		op.engine.Command(c)
-	}
-}
-
 // Run runs the operation to the end and returns why it failed. The closing event has the exit code.
 func (op *Operation) Run() error {
 	op.feed.Mask = op.Mask().Event
 	return op.Mask().Error(op.run())
-}
-
-// displayName returns the name that the plan gives the object of a request. If the plan does not have the object, it
-// returns the resource and the name.
-func (op *Operation) displayName(t connect.Target) string {
-	for _, o := range event.Objects(op.Phases()) {
-		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: o.Kind})
-		if plural.Resource == t.Resource && o.Group == t.Group && o.Namespace == t.Namespace && o.Name == t.Name {
-			return o.String()
-		}
-	}
-	return text.Join(" ", t.Resource, t.Name)
 }
 
 func (op *Operation) run() error {
@@ -353,23 +318,6 @@ func (op *Operation) phasesWithDurations() []event.Phase {
 		}
 	}
 	return phases
-}
-
-// recordRetryGrace is how long a request for a release record is retried before a warning.
-const recordRetryGrace = 3 * time.Second
-
-// warnRecordRetries returns a listener that warns of requests for release records that are still being retried (R53),
-// once per answer of the API server. Other objects have events that show this.
-func warnRecordRetries(eng *run.Engine) func(connect.Target, time.Time, string) {
-	known := map[string]bool{}
-	return func(t connect.Target, since time.Time, answer string) {
-		if !strings.HasPrefix(t.Name, "sh.helm.release.v1.") || time.Since(since) < recordRetryGrace || known[answer] {
-			return
-		}
-		known[answer] = true
-		message := fmt.Sprintf("a request for release record %s failed; retrying: %s", t.Name, answer)
-		eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R53", Message: message})
-	}
 }
 
 // start starts the engine and sends it the queued commands.

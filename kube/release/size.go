@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
@@ -111,4 +112,18 @@ func encodedSize(data []byte) (int, error) {
 		err = z.Close()
 	}
 	return base64.StdEncoding.EncodedLen(packed.Len()), err
+}
+
+// tooLarge reports whether the API server may have refused a release because of its size.
+func tooLarge(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// shortened returns at most 80 characters of a description.
+func shortened(description string) string {
+	const maxLen = 80
+	if runes := []rune(description); len(runes) > maxLen {
+		return string(runes[:maxLen]) + "…"
+	}
+	return description
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
@@ -23,18 +22,6 @@ type Driver struct {
 	inner driver.Driver
 	opts  DriverOptions
 	log   *writeLog
-}
-
-// writeLog is the log of writes, shared by the drivers of one operation.
-type writeLog struct {
-	mu sync.Mutex
-	WriteResult
-	readErr error     // of the last List or Query, which leaves the existing revisions unknown
-	history Revisions // as last read
-	// noReturn are the reasons to keep in the created revision (R33a); saving is held while one is stored.
-	noReturn []string
-	saving   sync.Mutex
-	kept     []string // the keys of records to delete once the next revision has what is in them
 }
 
 // DriverOptions configures a Driver. All fields are optional.
@@ -67,19 +54,6 @@ type DriverOptions struct {
 	Mask func(string) string
 }
 
-// WriteResult is the result of an operation's writes to the release records.
-type WriteResult struct {
-	Created      int    // the created revision, 0 for none so far
-	Uninstalling bool   // the release was marked uninstalling
-	Stored       bool   // anything was stored
-	Status       string // the stored status of the created or uninstalled revision
-	Err          error  // why the last change of that revision was not stored
-	// Others are the other revisions whose last change was not stored.
-	Others []int
-	// Unconfirmed is the created revision as it was sent, if its request may still arrive or may have been carried out.
-	Unconfirmed *rel1.Release
-}
-
 var _ driver.Driver = (*Driver)(nil)
 
 // NewDriver wraps a Helm driver.
@@ -91,35 +65,6 @@ func NewDriver(inner driver.Driver, opts DriverOptions) *Driver {
 // log of writes.
 func (d *Driver) WithInner(inner driver.Driver) *Driver {
 	return &Driver{inner, d.opts, d.log}
-}
-
-// WriteResult returns the result of the writes so far.
-func (d *Driver) WriteResult() WriteResult {
-	d.log.mu.Lock()
-	defer d.log.mu.Unlock()
-	w := d.log.WriteResult
-	w.Others = slices.Clone(w.Others)
-	return w
-}
-
-// logWrite logs the result of writing a revision.
-func (d *Driver) logWrite(rel *rel1.Release, err error) {
-	d.log.mu.Lock()
-	defer d.log.mu.Unlock()
-	w := &d.log.WriteResult
-	w.Stored = w.Stored || err == nil
-	if w.Created > 0 && rel.Version != w.Created {
-		w.Others = slices.DeleteFunc(w.Others, func(v int) bool { return v == rel.Version })
-		if err != nil {
-			w.Others = append(w.Others, rel.Version)
-		}
-		return
-	}
-	w.Err = err
-	if err == nil {
-		w.Status = rel.Info.Status.String()
-		w.Uninstalling = w.Uninstalling || rel.Info.Status == rcommon.StatusUninstalling
-	}
 }
 
 func (d *Driver) Name() string { return d.inner.Name() }
@@ -137,18 +82,6 @@ func (d *Driver) Query(labels map[string]string) ([]release.Releaser, error) {
 		d.logHistory(list)
 	}
 	return list, d.logRead(err)
-}
-
-// logRead logs the error of a read and returns it. Helm's install treats every error as the answer
-// that there are no revisions, so Create checks the log.
-func (d *Driver) logRead(err error) error {
-	d.log.mu.Lock()
-	defer d.log.mu.Unlock()
-	_, d.log.readErr = checkFound(err)
-	if d.log.readErr != nil {
-		d.log.readErr = fmt.Errorf("no revision was created, because the existing ones could not be read: %w", err)
-	}
-	return err
 }
 
 // sign signs a revision.
@@ -273,19 +206,6 @@ func (d *Driver) prepareCreate(rel *rel1.Release) error {
 	return nil
 }
 
-// logCreated logs a new revision. unsure is set if its request may still arrive or may have been
-// carried out.
-func (d *Driver) logCreated(rel *rel1.Release, unsure bool) {
-	d.log.mu.Lock()
-	defer d.log.mu.Unlock()
-	d.log.Created, d.log.Stored, d.log.Unconfirmed = rel.Version, true, nil
-	if unsure {
-		sent, info := *rel, *rel.Info
-		sent.Info = &info
-		d.log.Unconfirmed = &sent
-	}
-}
-
 // Update stores an existing revision.
 func (d *Driver) Update(key string, r release.Releaser) error {
 	rel, err := AsV1(r)
@@ -334,20 +254,6 @@ func (d *Driver) beforeDeployed(rel *rel1.Release) error {
 		return nil
 	}
 	return d.opts.BeforeDeployed()
-}
-
-// tooLarge reports whether the API server may have refused a release because of its size.
-func tooLarge(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)
-}
-
-// shortened returns at most 80 characters of a description.
-func shortened(description string) string {
-	const maxLen = 80
-	if runes := []rune(description); len(runes) > maxLen {
-		return string(runes[:maxLen]) + "…"
-	}
-	return description
 }
 
 // confirm reads a revision again if err does not show whether it was stored: there was no answer, or

@@ -1,9 +1,14 @@
 package stack
 
 import (
+	"cmp"
+	"errors"
+
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/engine/text"
 )
 
 // blamed is an object of a release.
@@ -53,4 +58,36 @@ func (m *member) blame(d event.Event, status event.Status, cause string, evidenc
 	}
 	d.Message = d.Cause
 	return d
+}
+
+// failure is the error of a release's operation. It has the root cause for the stack's diagnosis.
+type failure struct {
+	text    string
+	reason  string // without the outcome for the release
+	finding run.Finding
+	aborted bool
+	error   // of the operation
+}
+
+func (f *failure) Error() string        { return f.text }
+func (f *failure) Unwrap() error        { return f.error }
+func (f *failure) Finding() run.Finding { return f.finding }
+
+// Is makes errors.Is(f, run.ErrAborted) true for an aborted operation, so that the engine does not count it as failed.
+func (f *failure) Is(target error) bool { return f.aborted && target == run.ErrAborted }
+
+// explain returns the *failure for the error of a release's operation.
+func (s *Stack) explain(m *member, err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := &failure{reason: cmp.Or(phrase.FirstFailure(&m.state), text.CollapseSpace(err.Error())), aborted: errors.Is(err, run.ErrAborted), error: err}
+	f.text = f.reason
+	if reason := phrase.Reason(&m.state); reason != "" && m.state.Code != event.NothingWritten { // that is true of this release only
+		f.text = reason
+	}
+	f.finding = run.Finding{Cause: f.text, Degraded: true}
+	if roots := m.state.Roots(); len(roots) > 0 {
+		f.finding.Cause, f.finding.Evidence = roots[0].Group.ID+": "+phrase.RootInGroup(roots[0]), roots[0].Evidence
+	}
+	return f
 }

@@ -231,59 +231,6 @@ func (s *Stack) sendToRelease(c event.Command) {
 	}
 }
 
-// setBreakpoint sets, disables or clears a breakpoint on a group of a release that has not started.
-func (s *Stack) setBreakpoint(m *member, c event.Command) {
-	s.mu.Lock()
-	if m.started { // since sendToRelease checked
-		s.mu.Unlock()
-		s.sendToRelease(c)
-		return
-	}
-	before, status := m.breakpoints[c.Group], event.Set
-	switch {
-	case c.Name == event.Disable && (before == "" || before == event.Cleared):
-		s.mu.Unlock()
-		s.refuse(c, c.Group+" has no breakpoint; set one first")
-		return
-	case c.Name == event.Disable && before == event.Set:
-		status = event.Disabled
-	case c.Name == event.Break && before != "" && before != event.Cleared:
-		status = event.Cleared
-	}
-	m.breakpoints[c.Group] = status
-	s.mu.Unlock()
-	err := s.keepBreakpoints(m)
-	switch why := "the breakpoint cannot be kept for the pod that may replace this one"; {
-	case err == nil:
-	case c.ID == event.InternalID:
-		s.engine.Publish(event.Event{Kind: event.KindWarning, Scope: m.id, Rule: "S13", Message: fmt.Sprintf("%s: %s: %v", c.Group, why, err)})
-	default:
-		s.mu.Lock()
-		m.breakpoints[c.Group] = before
-		s.mu.Unlock()
-		s.refuse(c, why+": "+err.Error())
-		return
-	}
-	s.reply(c, event.Event{Status: event.Accepted})
-	s.engine.Publish(event.Event{Kind: event.KindBreakpoint, Scope: m.id, Phase: s.groupPhase(m, c.Group), Group: c.Group, Status: status})
-	if c.Accepted != nil {
-		c.Accepted()
-	}
-	if c.Name == event.RunTo {
-		s.broadcast(event.Command{Name: event.Resume, By: c.By, ID: event.InternalID})
-	}
-}
-
-// groupPhase returns the phase of a group in a release, "" if there is no such group.
-func (s *Stack) groupPhase(m *member, group string) string {
-	for g := range event.Groups(s.operation(m).Phases()) {
-		if g.ID == group {
-			return g.Phase.Name
-		}
-	}
-	return ""
-}
-
 // stepOne starts one group: the next one of a running release or, if none is paused before a group, the first one of the
 // next release.
 func (s *Stack) stepOne(c event.Command) {

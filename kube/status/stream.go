@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,14 +36,6 @@ type streamUse struct {
 	permanentProblem, temporaryProblem string
 }
 
-// subscribers holds the subscriptions, guarded by its mutex.
-type subscribers struct {
-	mu               sync.Mutex
-	joining, leaving []*subscription // not yet handled by run
-	subs             map[*subscription]bool
-	wanted           map[types.NamespacedName]int // subscriptions by object
-}
-
 // contents are the mirror and the watched objects in it. Only run uses them.
 type contents struct {
 	objects map[types.NamespacedName]*unstructured.Unstructured
@@ -54,15 +45,6 @@ type contents struct {
 	synced  bool              // objects is a complete list
 	version uint64            // of the last complete list
 	seen    uint64            // latest version from the server
-}
-
-// subscription is the part of a Watch call that one stream serves.
-type subscription struct {
-	watcher *Watcher
-	ctx     context.Context
-	report  reporter
-	first   bool // the stream was started for it, so the stream's first list is newer than Target.Existed
-	objects []*watched
 }
 
 // watched is an object of a subscription.
@@ -153,56 +135,6 @@ func (s *stream) recovered() {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	s.temporaryProblem = ""
-}
-
-// join adds a subscription; run reports the current state to it.
-func (s *stream) join(sub *subscription) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.subs[sub] = true
-	s.joining = append(s.joining, sub)
-	for _, o := range sub.objects {
-		s.wanted[s.targetID(o.target)]++
-	}
-	signal(s.wake)
-	signal(s.source.wake)
-}
-
-// leave removes a subscription and returns how many remain.
-func (s *stream) leave(sub *subscription) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.subs, sub)
-	s.leaving = append(s.leaving, sub)
-	for _, o := range sub.objects {
-		id := s.targetID(o.target)
-		if s.wanted[id]--; s.wanted[id] == 0 {
-			delete(s.wanted, id)
-		}
-	}
-	signal(s.wake)
-	return len(s.subs)
-}
-
-// subscriptions returns the current subscriptions.
-func (s *stream) subscriptions() []*subscription {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.subs))
-}
-
-// wants reports whether there is a subscription to an object.
-func (s *stream) wants(id types.NamespacedName) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.wanted[id] > 0
-}
-
-// names lists the subscribed objects, unsorted.
-func (s *stream) names() []types.NamespacedName {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.wanted))
 }
 
 // signal puts a token into a channel of capacity 1, unless it has one.

@@ -3,11 +3,9 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
-	"lockstep/engine/infer"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
@@ -200,134 +198,6 @@ func (c ChartEdits) text(to Stream) string {
 		}
 	}
 	return b.String()
-}
-
-// Suggested is an inferred order and its plan.
-type Suggested struct {
-	Plan  *plan.Plan
-	Order *infer.Order
-	// NotInferred has pairs of groups: the chart declares that the first waits for the second, but no
-	// edge confirms it.
-	NotInferred [][2]string
-	// All makes the text list all reasons between groups.
-	All bool
-}
-
-// Suggestion writes the plan of an inferred order as Dag does, with reasons: text has those
-// between groups, json all edges.
-func Suggestion(w io.Writer, title string, s Suggested, format string, style Style) error {
-	if format == "json" {
-		return suggestionJSON(escaped(w), s)
-	}
-	err := Dag(w, title, s.Plan, format, style)
-	if err == nil && format == "text" {
-		err = write(styled(w, style), reasonsText(s, style))
-	}
-	return err
-}
-
-type suggestedEdge struct {
-	From     plan.Object    `json:"from"`
-	To       plan.Object    `json:"to"`
-	Strength infer.Strength `json:"strength"`
-	Reason   string         `json:"reason"`
-	// Value is what field Path of the object In contains.
-	In    plan.Object `json:"in"`
-	Path  string      `json:"path"`
-	Value string      `json:"value,omitempty"`
-}
-
-func suggestionJSON(w io.Writer, s Suggested) error {
-	out := struct {
-		dagOutput
-		Edges []suggestedEdge `json:"edges"`
-	}{newDagOutput(s.Plan), []suggestedEdge{}}
-	for _, e := range s.Order.Edges {
-		out.Edges = append(out.Edges, suggestedEdge{e.From, e.To, e.Strength, e.Reason.Text, e.Reason.In, e.Reason.Path, e.Reason.Value})
-	}
-	return JSON(w, out)
-}
-
-// reasonsText explains why groups wait for others.
-func reasonsText(s Suggested, style Style) string {
-	why, edges := groupReasons(s, style)
-	var b strings.Builder
-	b.WriteString(format.WithPrefix("\nwhy\n", joinLines(why)))
-	if len(s.NotInferred) > 0 {
-		b.WriteString("\ndeclared in the chart, but nothing in the manifests requires it\n")
-		for _, pair := range s.NotInferred {
-			b.WriteString(orderText(pair[0], pair[1], style) + "\n")
-		}
-	}
-	if inside := len(s.Order.Edges) - edges; inside > 0 {
-		text := "1 dependency inside a group is not listed; Helm's install order already covers it"
-		if inside > 1 {
-			text = fmt.Sprintf("%d dependencies inside groups are not listed; Helm's install order already covers them", inside)
-		}
-		advice := "List all dependencies with -o json"
-		if !s.All {
-			advice += "; those between groups with --why=all"
-		}
-		fmt.Fprintf(&b, "\n%s.\n%s.\n", text, advice)
-	}
-	if len(why) > 0 {
-		b.WriteString("\nTo deploy in this order, use --order=inferred; to write it into the chart, suggest --write.\n")
-	}
-	return b.String()
-}
-
-// orderText says that one group comes after another.
-func orderText(group, other string, style Style) string {
-	return "  " + style.render(theme.Strong, group) + " after " + style.render(theme.Strong, other)
-}
-
-// groupReasons returns lines about the edges between groups, and the number of these edges. With All
-// it lists every edge. Otherwise each edge of the drawing has a line with its strongest reason, preferably one that is more
-// than a reference (infer.Hard), and so does every other edge with such a reason.
-func groupReasons(s Suggested, style Style) (lines []string, edges int) {
-	drawn := plan.Reduce(s.Plan.Groups)
-	notReference := func(e infer.Edge) bool { return e.Strength != infer.Hard }
-	for _, g := range s.Plan.Groups {
-		for _, id := range g.After {
-			reasons := s.Order.Between(g.Objects, s.Plan.Group(id).Objects)
-			edges += len(reasons)
-			switch inDrawing := slices.Contains(drawn[g.ID], id); {
-			case len(reasons) == 0 && inDrawing && !slices.Contains(s.NotInferred, [2]string{g.ID, id}):
-				lines = append(lines, orderText(g.ID, id, style)+": "+clean(indirectReason(g, id)))
-			case len(reasons) == 0:
-			case s.All:
-				lines = append(lines, listReasons(g.ID, id, reasons, style)...)
-			case inDrawing || slices.ContainsFunc(reasons, notReference):
-				best := reasons[max(0, slices.IndexFunc(reasons, notReference))]
-				line := orderText(g.ID, id, style) + ": " + clean(best.Reason.Text)
-				if n := len(reasons) - 1; n > 0 {
-					line += style.render(theme.Faint, fmt.Sprintf(" (and %d more)", n))
-				}
-				lines = append(lines, line)
-			}
-		}
-	}
-	return lines, edges
-}
-
-// indirectReason says why a group waits for another one without an edge between their objects.
-func indirectReason(g *plan.Group, id string) string {
-	switch why := g.Why[id]; {
-	case why != "": // of their charts
-		return "a subchart waits for all of another one; " + why
-	case g.Name == plan.Unsequenced:
-		return "objects without a group come last in their chart"
-	}
-	return "objects that several groups need come first" // R64: the group base
-}
-
-// listReasons lists all reasons why a group waits for another one.
-func listReasons(group, other string, reasons []infer.Edge, style Style) []string {
-	lines := []string{orderText(group, other, style)}
-	for _, e := range reasons {
-		lines = append(lines, "    "+style.render(theme.Faint, fmt.Sprintf("%-7s", e.Strength))+" "+clean(e.String()))
-	}
-	return lines
 }
 
 // Images are the images of charts or releases, sorted by name.

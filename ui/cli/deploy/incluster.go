@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -29,61 +28,6 @@ import (
 	"lockstep/ui/cli/input"
 	"lockstep/ui/trace"
 )
-
-// clusterFlags are the flags for a run in the cluster.
-type clusterFlags struct {
-	enabled        bool
-	image, account string
-	keepFor        time.Duration
-}
-
-func (c *clusterFlags) add(f *pflag.FlagSet) {
-	f.BoolVar(&c.enabled, "in-cluster", false, "run as a Job in the cluster; this terminal only watches and controls it")
-	f.StringVar(&c.account, "service-account", "", "the Job's ServiceAccount, with --in-cluster")
-	f.StringVar(&c.image, "image", "", "image of the Job, with --in-cluster (default: the image for this lockstep version)")
-	f.DurationVar(&c.keepFor, "keep-for", time.Hour, "how long to keep the Job after it ends, with --in-cluster")
-}
-
-// localFlags are the flags that commandLine does not copy. They determine the packed files, concern only
-// this terminal or connect to the cluster from outside, or are passed in another way.
-var localFlags = []string{
-	"in-cluster", "service-account", "image", "keep-for", "sandbox", "output", "no-tui", "report", "notify-key-file", "on-hangup", "create-namespace",
-	"values", "set", "set-string", "set-json", "set-file", "set-literal", "values-from-revision",
-	"version", "devel", "repo", "username", "password", "ca-file", "cert-file", "key-file", "insecure-skip-tls-verify", "plain-http",
-	"pass-credentials", "verify", "keyring", "dependency-update", "generate-name", "name-template", "labels", "hold-on-failure",
-	"readiness", "readiness-file", "no-wait-for", "plan",
-	"namespace", "kubeconfig", "kube-context", "kube-token", "kube-as-user", "kube-as-group", "kube-apiserver", "kube-ca-file",
-	"kube-tls-server-name", "kube-insecure-skip-tls-verify", "registry-config", "repository-config", "repository-cache", "color",
-	"file", "environment", "selector", "state-values-file", "state-values-set", "skip-deps", "allow-hooks", "skip-hooks",
-}
-
-// check returns an error if a command cannot run in the cluster.
-func (c *clusterFlags) check(cmd *cobra.Command, exec executor) error {
-	switch {
-	case !c.enabled && !exec.printManifests:
-		for _, name := range []string{"service-account", "image", "keep-for"} {
-			if exec.writes && cmd.Flags().Changed(name) {
-				return fmt.Errorf("--%s needs --in-cluster", name)
-			}
-		}
-		return nil
-	case isDryRun(cmd):
-		return fmt.Errorf("%s cannot be combined with --dry-run", c.requestedBy(cmd))
-	case !exec.writes && !exec.printManifests:
-		return errors.New("--in-cluster cannot be combined with plan, which writes nothing")
-	case cmd.Flags().Changed("post-renderer"):
-		return fmt.Errorf("--post-renderer does not work with %s: its plugin is on this machine", c.requestedBy(cmd))
-	}
-	return nil
-}
-
-// requestedBy returns the flag or command that asks for a run in the cluster.
-func (c *clusterFlags) requestedBy(cmd *cobra.Command) string {
-	if c.enabled {
-		return "--in-cluster"
-	}
-	return cmd.Name()
-}
 
 // packedRun is a command line with the files that it needs in the cluster.
 type packedRun struct {

@@ -6,14 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
+	"lockstep/engine/event"
+	"lockstep/engine/inspect"
+	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/kube"
+	"lockstep/kube/connect"
 	"lockstep/kube/planfile"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
@@ -274,4 +279,87 @@ func (a *app) savePlan(ctx context.Context, cmd *cobra.Command, path string, f *
 	}
 	d.Note(fmt.Sprintf("saved the plan in %s; to run it: lockstep %s … --plan %s, with the same arguments and flags", path, runs, command.ShellJoin([]string{path})))
 	return nil
+}
+
+// planStack prints the changes of "up", release by release.
+func (a *app) planStack(cmd *cobra.Command, flags *stackFlags, r runOptions) error {
+	return a.previewStack(cmd, flags, r, func(stack *kube.Stack) error {
+		p, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (report.StackPlan, error) {
+			return stackPlanOf(ctx, stack)
+		})
+		if err != nil {
+			return err
+		}
+		if err := a.Display(cmd).Show(p); err != nil {
+			return err
+		}
+		refused, changed := p.Count()
+		if path := outPath(cmd); refused == 0 && path != "" {
+			err = a.saveStackPlan(cmd, flags, r, stack, path)
+		}
+		return cmp.Or(err, planResult(cmd, refused, changed))
+	})
+}
+
+// saveStackPlan saves the plan of a stack in a file.
+func (a *app) saveStackPlan(cmd *cobra.Command, flags *stackFlags, r runOptions, stack *kube.Stack, path string) error {
+	_, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (struct{}, error) {
+		salt := planfile.NewSalt()
+		f := &planfile.File{By: stack.Username(ctx), Stack: stack.Info().Release, Salt: salt, Hooks: stack.SavedHooks(salt)}
+		return struct{}{}, a.savePlan(ctx, cmd, path, f, stack.SavePlan, func(compare func(planSaver) error) error {
+			return a.previewStack(cmd, flags, r, func(again *kube.Stack) error { return compare(again.SavePlan) })
+		})
+	})
+	return err
+}
+
+// stackPlanOf returns the plan of a stack, with the changes of each release.
+func stackPlanOf(ctx context.Context, stack *kube.Stack) (out report.StackPlan, err error) {
+	out.Stack, out.Warnings = stack.Info().Release, stack.OwnWarnings()
+	out.Hooks = stack.Steps()
+	clusters := map[string]connect.ClusterID{}
+	for _, rel := range stack.Releases() {
+		release := report.ReleasePlan{Release: rel.ID, Needs: rel.Needs, Unchanged: rel.Unchanged || rel.Operation == nil, Absent: rel.Operation == nil, Pruned: rel.Pruned}
+		clusters[rel.ID] = rel.Cluster
+		if !release.Unchanged {
+			if release.Plan, err = planOf(ctx, rel.Operation); err != nil {
+				return out, fmt.Errorf("release %s: %w", rel.ID, err)
+			}
+		}
+		out.Releases = append(out.Releases, release)
+	}
+	dropRepeated(out.Releases, stack.Phases(), clusters)
+	return out, nil
+}
+
+// dropRepeated removes the creation of a namespace, or of an object in crds/, from all releases but the
+// first one that creates it. order has the releases as groups, in the order in which they start; clusters
+// are those of the releases.
+func dropRepeated(releases []report.ReleasePlan, order []event.Phase, clusters map[string]connect.ClusterID) {
+	type key struct {
+		cluster connect.ClusterID
+		object  plan.Object
+	}
+	created := map[key]bool{}
+	for _, p := range order {
+		for _, g := range p.Groups {
+			if g.Step != nil {
+				continue
+			}
+			r := releases[slices.IndexFunc(releases, func(r report.ReleasePlan) bool { return r.Release == g.ID })]
+			if r.Plan == nil {
+				continue
+			}
+			prelude := map[string]bool{} // phases
+			for _, phase := range r.Plan.Phases {
+				prelude[phase.Name] = phase.Kind == event.PhaseNamespace || phase.Kind == event.PhaseCRDs
+			}
+			r.Plan.Changes = slices.DeleteFunc(r.Plan.Changes, func(c inspect.Change) bool {
+				k := key{clusters[r.Release], c.Object}
+				repeated := prelude[c.Phase] && c.Action == inspect.Create && created[k]
+				created[k] = created[k] || prelude[c.Phase]
+				return repeated
+			})
+		}
+	}
 }

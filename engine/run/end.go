@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
@@ -209,4 +210,150 @@ func (m *machine) skipBy(cause error) event.Skip {
 		return event.Skip{By: event.SkippedByTimeout, Timeout: m.opts.Operation.Timeout}
 	}
 	return event.Skip{By: event.SkippedByFailure}
+}
+
+// endGroup ends a running group whose objects are all settled.
+func (s *stage) endGroup(g *group) {
+	if g.status != event.Running || g.attempt.unsettled > 0 {
+		return
+	}
+	status, message := s.goal(g), g.change()
+	switch {
+	case !g.await && !s.operationTimedOut:
+		status = event.Applied
+	case g.attempt.notDone > 0:
+		status, message = event.Applied, "still being deleted, not checked"
+	case !g.waitsForAny():
+		status, message = event.Applied, "not waited for"
+	}
+	if g.gated != nil {
+		g.status = status
+	} else {
+		s.m.setUnit(g.unit, status, message)
+		if g.changed || message == "" && len(g.objects) > 0 { // not for one that was as applied already (R50)
+			s.m.passNoReturn(g.Unit, g.def.NoReturn)
+		}
+	}
+	for _, next := range g.dependents {
+		if next.pendingDependencies--; next.pendingDependencies == 0 && next.gated == nil {
+			s.addCandidate(next)
+		}
+	}
+	s.markUncheckedReady(g)
+}
+
+// markUncheckedReady publishes that a group that ended without a check has become ready, or gone (R21).
+func (s *stage) markUncheckedReady(g *group) {
+	if g.status == event.Applied && g.attempt.notDone == 0 && g.waitsForAny() {
+		s.m.setUnit(g.unit, s.goal(g), g.change())
+	}
+}
+
+// waitsForAny reports whether the run waits for any object of the group.
+func (g *group) waitsForAny() bool { return g.notAwaited == 0 || g.notAwaited < len(g.objects) }
+
+// change returns "unchanged" if no apply of the group changed anything (R50).
+func (g *group) change() string {
+	if len(g.objects) == 0 || slices.ContainsFunc(g.objects, func(o *object) bool { return !o.unchanged }) {
+		return ""
+	}
+	return string(event.Unchanged)
+}
+
+// goal returns the final status of a group whose objects are done.
+func (s *stage) goal(g *group) event.Status {
+	if s.removes() && g.def.Step == nil {
+		return event.Gone
+	}
+	return event.Ready
+}
+
+// finish ends the run, unless an accepted command contradicts the end.
+func (m *machine) finish(end End) error {
+	if err := m.close(end.Status); err != nil {
+		return err
+	}
+	unchecked, started := 0, 0
+	if end.Status == event.Succeeded {
+		m.endUnits(event.Skip{By: event.SkippedAsDone})
+		unchecked, started = m.units.countUnchecked(), m.countReadyBy(event.ByStart)
+		end.NoStatus += m.countReadyBy(event.ByNoStatus)
+		end.NotAwaited += m.units.countNotAwaited()
+		if outcome := incompleteOutcome(unchecked, started, end.NoStatus, end.NotAwaited); outcome != "" {
+			end.Outcome, end.Message = outcome, outcome
+		}
+	} else {
+		m.endUnits(m.skipCause(event.SkippedByFailure))
+	}
+	if end.Status != event.Succeeded {
+		end.NoStatus, end.NotAwaited = 0, 0
+	}
+	var origin *event.Origin
+	if end.Status == event.Aborted {
+		origin = cmp.Or(m.rollback.origin, m.origin())
+	}
+	if m.firstFailure != nil && end.Object == nil && end.Status != event.Succeeded {
+		end.Object = &m.firstFailure.Object
+		end.Cause = m.firstFailure.Cause
+		end.Evidence = m.firstFailure.Evidence
+	}
+	m.emit(publish{closing: true, event: event.Event{
+		Kind: event.KindOperation, Status: end.Status, Message: text.CollapseSpace(end.Message), Exit: &end.Exit, Origin: origin,
+		Outcome: text.CollapseSpace(end.Outcome), Code: end.Code, Release: end.Release, Unchecked: unchecked, Started: started, NoStatus: end.NoStatus, NotAwaited: end.NotAwaited,
+		Object: end.Object, Cause: text.CollapseSpace(end.Cause), Evidence: end.Evidence, Newer: end.Newer, Results: end.Results,
+	}})
+	m.ended = true
+	return nil
+}
+
+// incompleteOutcome says what a successful operation does not know: the groups that it did not check, the objects whose
+// controllers have written no status, and those that it did not wait for.
+func incompleteOutcome(unchecked, started, noStatus, notAwaited int) string {
+	var parts []string
+	if unchecked > 0 {
+		parts = append(parts, text.Count(unchecked, "group")+" applied, not checked")
+	}
+	if started > 0 {
+		parts = append(parts, text.Count(started, "Job")+" started, not complete at the end")
+	}
+	if noStatus > 0 {
+		parts = append(parts, text.Count(noStatus, "object")+" whose controller said nothing")
+	}
+	if notAwaited > 0 {
+		parts = append(parts, text.Count(notAwaited, "object")+" not waited for")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// skipCause returns why units did not start: an abort, the first failed group, or else the given cause.
+func (m *machine) skipCause(otherwise event.SkipCause) event.Skip {
+	switch {
+	case m.steering.ending != nil:
+		return event.Skip{By: event.SkippedByAbort}
+	case m.firstFailure != nil:
+		return event.Skip{By: event.SkippedByFailure, Group: m.firstFailure.Group}
+	}
+	return event.Skip{By: otherwise}
+}
+
+// endUnits ends all units that are still running or have not started, as aborted or skipped. It
+// publishes failures that are still being diagnosed.
+func (m *machine) endUnits(why event.Skip) {
+	if m.stage != nil {
+		m.stage.reportFailures()
+	}
+	unsent := why // admitted, but the stage has not started
+	unsent.Unsent = true
+	for _, u := range m.units.all {
+		switch {
+		case u.status == event.Running && m.stage != nil:
+			m.skipUnit(u, event.Aborted, why)
+		case u.status == event.Running && m.steering.ending != nil:
+			m.skipUnit(u, event.Aborted, unsent)
+		case u.status == event.Running:
+			m.skipUnit(u, event.Skipped, unsent)
+		case u.unstarted():
+			m.skipUnit(u, event.Skipped, why)
+		}
+	}
 }
