@@ -4,6 +4,8 @@
 //   - plan turns a rendered chart into a Plan, a DAG of groups;
 //   - run executes a Plan on a Cluster, controlled by Commands;
 //   - event has Event, Command, the Feed that delivers events, and State, their only reducer;
+//   - phrase makes sentences of the facts of events;
+//   - inspect has what a screen asks of a cluster: changes, pods and logs of objects;
 //   - refs and infer find the order that a chart implies, forecast estimates durations;
 //   - text makes untrusted text safe to show, parallel spreads work over the cores.
 //

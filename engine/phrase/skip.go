@@ -1,6 +1,6 @@
-// Package phrase makes the sentences that people read from the facts of events. It is the only place where such a
-// sentence stands: the engine fills Event.Message with it, and the screen, the log and the reports ask for the part that
-// they need. Any package may import it; it imports only event and the packages below it.
+// Package phrase makes the sentences that people read from the facts of events: the engine fills Event.Message with them, and
+// the screen, the log and the reports ask for the part that they need. Any package may import it; it imports only event
+// and the packages below it.
 package phrase
 
 import "lockstep/engine/event"

@@ -154,18 +154,23 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 		if c.limitReached(v) {
 			return c.giveUp(resp, err, nil)
 		}
-		if !c.errorsSince.IsZero() {
-			c.t.link.notifyRetry(c.t.writes, c.object, c.errorsSince, v.reason)
-		}
-		c.tries++
-		pause := v.retryAfter
-		if !closed { // a closed gate has its own pause
-			pause = max(pause, backoff(c.tries-1, maxBackoff))
-		}
-		if ended := parallel.Sleep(waitCtx, pause); ended != nil {
+		if ended := c.pause(waitCtx, v, closed); ended != nil {
 			return c.giveUp(resp, err, ended)
 		}
 	}
+}
+
+// pause waits before the next try, and counts the last one. closed says that the gate is closed, which has its own pause.
+func (c *call) pause(ctx context.Context, v verdict, closed bool) error {
+	if !c.errorsSince.IsZero() {
+		c.t.link.notifyRetry(c.t.writes, c.object, c.errorsSince, v.reason)
+	}
+	c.tries++
+	pause := v.retryAfter
+	if !closed {
+		pause = max(pause, backoff(c.tries-1, maxBackoff))
+	}
+	return parallel.Sleep(ctx, pause)
 }
 
 // judgeSilence says whether a try that was stopped after a while means that the API server is unreachable: if it got no response

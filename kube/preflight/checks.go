@@ -68,15 +68,7 @@ func checkCluster(s *session.Session, p *session.Prepared, incoming Incoming) er
 	}
 	found := make([]findings, len(checks))
 	concurrently(len(checks), func(i int) { found[i] = checks[i]() })
-	for n, f := range found {
-		p.Warnings = append(p.Warnings, f.warnings...)
-		for _, w := range f.conflicts {
-			if n == len(found)-1 && reported(p.Conflicts, w.Object) { // the checks before it say why
-				continue
-			}
-			p.Conflicts = append(p.Conflicts, w)
-		}
-	}
+	addFindings(p, found)
 	// Also of an object that belongs to somebody else: they need another flag.
 	p.Conflicts = append(p.Conflicts, fieldOwners...)
 	if s.Context.Err() != nil { // the checks may have failed because of it
@@ -86,6 +78,20 @@ func checkCluster(s *session.Session, p *session.Prepared, incoming Incoming) er
 		p.Warnings = append(p.Warnings, view.unchecked()...)
 	}
 	return nil
+}
+
+// addFindings adds what the checks found to p. The last check is that of the changes: of an object that an earlier check refuses, it
+// only repeats the symptom.
+func addFindings(p *session.Prepared, found []findings) {
+	for n, f := range found {
+		p.Warnings = append(p.Warnings, f.warnings...)
+		for _, w := range f.conflicts {
+			if n == len(found)-1 && reported(p.Conflicts, w.Object) {
+				continue
+			}
+			p.Conflicts = append(p.Conflicts, w)
+		}
+	}
 }
 
 // checkOwn runs the checks that the chart brings (Replicated's Preflight), or reports only failures of strict ones.
