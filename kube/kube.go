@@ -193,8 +193,8 @@ func (c *Client) DeletionOf(ctx context.Context, namespace string) string {
 	return preflight.DeletionOf(ctx, c.Client, namespace)
 }
 
-// PrepareRepair prepares a repair of what the cluster has otherwise than the record of a release. Both results are nil if
-// nothing differs.
+// PrepareRepair prepares a repair of the objects that differ from the record of a release. Both results are nil if none
+// does.
 func (c *Client) PrepareRepair(ctx context.Context, r Repair) (*Operation, error) {
 	return operation.PrepareRepair(ctx, c.Client, r)
 }

@@ -21,7 +21,7 @@ type Drift struct {
 	Error    string         `json:"error,omitempty"`
 }
 
-// DriftedObject is an object that the cluster has otherwise than the record says.
+// DriftedObject is an object that differs from the record of its release.
 type DriftedObject struct {
 	Object plan.Object `json:"object"`
 	// Gone is set if the cluster does not have the object, or deletes it. Message says more.

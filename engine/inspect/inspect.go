@@ -83,7 +83,7 @@ const (
 	Keep      Action = "keep"   // planned to be deleted, but kept by helm.sh/resource-policy or another release
 	Hook      Action = "hook"
 	Refuse    Action = "refuse"  // the API server would refuse the change now, or a check refused it
-	Drifted   Action = "drifted" // of a watched release: the cluster has the object otherwise than the record
+	Drifted   Action = "drifted" // of a watched release: the object in the cluster differs from the record
 	Later     Action = "later"   // unknown until earlier groups are applied; not in the plan of a whole operation
 )
 

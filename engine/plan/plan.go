@@ -131,7 +131,7 @@ type Group struct {
 	layered bool // it is a layer (R18)
 }
 
-// Step is a program that a stack runs on the machine of lockstep, or in the cluster, as a group of its own (S11a).
+// Step is a program that a stack runs on the machine of lockstep, or in the cluster, as a separate group (S11a).
 type Step struct {
 	// Event says when it runs: "presync". Release is the release that it belongs to, "" for the whole stack.
 	Event   string `json:"event"`

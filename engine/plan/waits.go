@@ -28,7 +28,7 @@ type Wait struct {
 	By string `json:"by,omitempty"`
 }
 
-// ObjectWait is an object of a group with a Wait of its own.
+// ObjectWait is an object of a group with its own Wait.
 type ObjectWait struct {
 	Object Object `json:"object"`
 	Wait
@@ -137,7 +137,7 @@ func readReason(annotations map[string]string, key string) string {
 	return reason
 }
 
-// AskApproval makes a group wait for an approval of its own, in addition to others. Reasons that differ are joined.
+// AskApproval makes a group wait for its own approval, in addition to others. Reasons that differ are joined.
 func (g *Group) AskApproval(reason string) {
 	i := slices.IndexFunc(g.Approve, func(a Approval) bool { return a.Of == g.ID })
 	if i < 0 {

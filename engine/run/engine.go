@@ -39,7 +39,7 @@ type Options struct {
 	// Breakpoints are the ids of groups with a breakpoint: the run pauses once before each of
 	// their units (R42).
 	Breakpoints []string
-	// PausesBefore is why the plan itself has a breakpoint before groups: "before Job/x is replaced" (R30b).
+	// PausesBefore says, by the id of a group, why the plan itself pauses before it: "before Job/x is replaced" (R30b).
 	PausesBefore map[string]string
 	// DisabledBreakpoints are the ids of groups with a disabled breakpoint.
 	DisabledBreakpoints []string
@@ -57,8 +57,7 @@ type Options struct {
 	// Keep, if set, keeps the steering for a process that continues the run. It is called before a command takes effect,
 	// and blocks the run. If it returns an error, the command is refused.
 	Keep func(Steering) error
-	// BeforeEnd, if set, is called once the run accepts no more commands, before its closing event: what it publishes is
-	// still told.
+	// BeforeEnd, if set, is called once the run accepts no more commands, before its closing event. It may publish events.
 	BeforeEnd func()
 	// HoldOnFailure holds the run when a group fails, even during a rollback (R44).
 	HoldOnFailure bool

@@ -70,8 +70,8 @@ type target struct {
 	err     error // why it is unknown; also that there is none
 	// counted are the fields that differ, and kept those whose differences do not count.
 	counted, kept []manifest.Difference
-	// changed are the fields that others have changed, and rewritten those that Helm itself has written otherwise than the record
-	// says; unsure is why these may be no drift.
+	// changed are the fields that others have changed, and rewritten those that Helm itself has written differently from the
+	// record; unsure is why these may be no drift.
 	changed, rewritten []manifest.Difference
 	unsure             error
 }

@@ -134,7 +134,7 @@ func (r *reader) confirm(targets []*target) {
 	_ = asks.Wait() // the targets have the errors
 }
 
-// mayBeOthers reports whether what Helm has written otherwise than the record says may be the work of another release or program.
+// mayBeOthers reports whether values that Helm wrote and that differ from the record may be the work of another release or program.
 func (r *reader) mayBeOthers(t *target) bool {
 	return t.scope.Other(manifest.SeenAs(t.live)) != "" || manifest.WrittenByHelm(t.live).After(r.recordedAt(t.release))
 }

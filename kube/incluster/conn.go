@@ -43,7 +43,7 @@ type Wait struct {
 	Why func(*corev1.Pod) string
 }
 
-// WaitError is the error of a Conn that waited for a pod in vain.
+// WaitError is the error of a Conn whose pod did not start in time.
 type WaitError struct {
 	Job   string // namespace/name
 	Limit time.Duration

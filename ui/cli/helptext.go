@@ -164,7 +164,7 @@ func (h *helpText) commands(c *cobra.Command) {
 	}
 }
 
-// entry returns a name and its text, which is indented by column. A long name has a line of its own.
+// entry returns a name and its text, which is indented by column. A long name has a separate line.
 func (h *helpText) entry(name, text string, column int) []string {
 	lines := report.Fill(text, max(h.width-column, 20), "")
 	indent := strings.Repeat(" ", column)

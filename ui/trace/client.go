@@ -79,7 +79,7 @@ func (c *client) note(sending time.Time, err error) {
 	}
 }
 
-// hangs reports whether the last request had no answer or has been in flight for some time, so that waiting for another is in vain.
+// hangs reports whether the last request had no answer or has been in flight for some time, so that waiting for another is useless.
 func (c *client) hangs() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -140,7 +140,7 @@ func (a analyzer) first(holds func(when string) (bool, error)) (outcome, error) 
 	return outcome{}, nil
 }
 
-// byExistence returns the pass outcome or the fail outcome, which has a message of its own if the chart has none.
+// byExistence returns the pass outcome or the fail outcome, which has a default message if the chart has none.
 func (a analyzer) byExistence(exists bool) outcome {
 	if exists {
 		return outcome{}

@@ -55,7 +55,7 @@ func Args(min, max int) cobra.PositionalArgs {
 	}
 }
 
-// separateValue says how to write a flag whose value the user may have given as an argument of its own: "--wait hookOnly".
+// separateValue says how to write a flag whose value the user may have given as a separate argument: "--wait hookOnly".
 func separateValue(cmd *cobra.Command, arg string) (hint string) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if hint == "" && f.NoOptDefVal != "" && f.Value.Type() != "bool" {

@@ -154,7 +154,7 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref
 		prepare: prepare.with(opts), listGroups: listChartGroups(ref),
 	}
 	if opts.Order != kube.OrderInferred && r.common.WaitStrategy() == kube.WaitOrdered {
-		spec.unordered = input.NoOrder(ref)
+		spec.unorderedNote = input.NoOrder(ref)
 	}
 	if r.sandbox {
 		spec.reload = func(ctx context.Context, values map[string]any) (operationSpec, error) {

@@ -52,8 +52,8 @@ type operationSpec struct {
 	saved   *savedValues // nil if the operation cannot be edited
 	// listGroups says how to list the groups, "" for "lockstep plan" with the same operation.
 	listGroups string
-	// unordered is the note about a chart that declares no order, "" for none.
-	unordered string
+	// unorderedNote is the note about a chart that declares no order, "" for none.
+	unorderedNote string
 	// reload loads the chart again and returns the operation with it and the given values, for
 	// a restart on a new throwaway cluster. It is nil without --sandbox.
 	reload func(ctx context.Context, values map[string]any) (operationSpec, error)

@@ -145,8 +145,8 @@ func (s suggester) afterRecovery(r *kube.Recovery) []string {
 	return next
 }
 
-// NewRepair returns what applies again what the cluster has otherwise than the record of a release (S18), and prints the run as
-// lines.
+// NewRepair returns the function that applies the objects that differ from the record of a release again (S18), and prints the
+// run as lines.
 func NewRepair(shared *command.App) releases.Repair {
 	var out outFlags
 	return releases.Repair{AddFlags: out.addNotify, Run: func(cmd *cobra.Command, settings *helmcli.EnvSettings, name string, how command.Repairs) error {

@@ -40,8 +40,8 @@ func (a *app) runOperation(cmd *cobra.Command, client *kube.Client, op *kube.Ope
 		defer end()
 	}
 	unordered := func(p event.Phase) bool { return p.Kind == event.PhaseApply && plan.Unordered(p.Groups) }
-	if spec.unordered != "" && op.Info().Name == "install" && slices.ContainsFunc(op.Phases(), unordered) {
-		a.Display(cmd).Note(spec.unordered)
+	if spec.unorderedNote != "" && op.Info().Name == "install" && slices.ContainsFunc(op.Phases(), unordered) {
+		a.Display(cmd).Note(spec.unorderedNote)
 	}
 	var restart atomic.Pointer[operationSpec]
 	changes := screen.Changes(op, client)

@@ -227,7 +227,7 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	if common.FirstStatusTimeout == 0 && changed("first-status-timeout") {
 		common.FirstStatusTimeout = -1 // 0 is the default
 	}
-	if !changed("timeout") { // then the readiness timeout has a default of its own (R25)
+	if !changed("timeout") { // then the readiness timeout has its own default (R25)
 		common.Timeout = 0
 	}
 	if common.Readiness, err = r.readiness.overrides(); err != nil {

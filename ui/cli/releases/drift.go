@@ -210,7 +210,7 @@ func (a *app) compare(cmd *cobra.Command, do func(context.Context) ([]inspect.Dr
 	return all, err
 }
 
-// Repair applies again what the cluster has otherwise than the record of a release.
+// Repair applies the objects that differ from the record of a release again.
 type Repair struct {
 	AddFlags func(*pflag.FlagSet) // those that all runs have
 	Run      func(cmd *cobra.Command, settings *helmcli.EnvSettings, release string, how command.Repairs) error

@@ -195,7 +195,7 @@ func Named(all []*tracepb.Span, name string) *tracepb.Span {
 	return nil
 }
 
-// Tree draws the spans below a span, one a line.
+// Tree draws the spans below a span, one per line.
 func Tree(all []*tracepb.Span, of *tracepb.Span, indent string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s%s\n", indent, of.Name)
