@@ -215,7 +215,7 @@ const (
 )
 
 // ErrNotFound is the error of Start and Command if there is no lockstep-sandbox.
-var ErrNotFound = errors.New(program + " not found: run make to build it, or set " + BinaryEnv)
+var ErrNotFound = errors.New(program + " not found: build it with make in a clone of lockstep, or set " + BinaryEnv + " to its path")
 
 // Command returns the path and the argv of `lockstep-sandbox ARGS...`. If BinaryEnv is unset, it searches for
 // the program next to this executable, in a test also in bin/ of this module, and then in PATH.

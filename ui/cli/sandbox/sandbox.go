@@ -9,7 +9,7 @@ import (
 
 const sandboxLong = `Run a real Kubernetes control plane with simulated nodes on this machine, until you interrupt it or COMMAND exits.
 COMMAND finds the cluster through KUBECONFIG, and its exit code is returned. With --data-dir the cluster is kept;
-otherwise it is deleted at the end.
+otherwise it is deleted at the end. This needs the program lockstep-sandbox, which make builds in a clone.
 
 Only containers of lockstep's own image really run; all others are simulated. Annotations in a pod template decide how
 its pods behave:
