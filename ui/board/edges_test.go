@@ -91,10 +91,14 @@ func (s *rig) loose() string {
 	arrow := theme.New(theme.Options{}).Lines.Arrow
 	for y := area.Y; y < area.Y+area.H; y++ {
 		for x := range s.W - 1 { // the last column is the scroll bar's
-			arms, at := armsOf[text(x, y)], fmt.Sprintf("%s at %d, %d", text(x, y), x, y)
-			if text(x, y) == arrow {
+			cell := s.Canvas.Cells[y*s.W+x].Text
+			arms := armsOf[cell]
+			if arms == 0 && cell != arrow || in(x, y) != nil {
+				continue // most cells
+			}
+			if cell == arrow {
 				if r := in(x+1, y); r == nil || r.X != x+1 || armsOf[text(x-1, y)]&theme.ArmRight == 0 {
-					return at + " has no line or no card"
+					return fmt.Sprintf("%s at %d, %d has no line or no card", cell, x, y)
 				}
 			}
 			for _, side := range []struct {
@@ -108,7 +112,7 @@ func (s *rig) loose() string {
 				case side.arm == theme.ArmLeft && r != nil && r.X+r.W == x: // it starts at a card
 				case side.arm == theme.ArmRight && text(side.x, side.y) == arrow:
 				case armsOf[text(side.x, side.y)]&side.back == 0:
-					return at + " is not connected"
+					return fmt.Sprintf("%s at %d, %d is not connected", cell, x, y)
 				}
 			}
 		}

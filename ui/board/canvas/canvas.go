@@ -126,6 +126,10 @@ func (c *Canvas) PutRight(x, y int, role theme.Role, text string) int {
 // Rule repeats a character over w cells.
 func (c *Canvas) Rule(x, y, w int, role theme.Role, char string) {
 	for i := range w {
+		if i > 0 && c.clip.Has(x+i-1, y) {
+			c.set(x+i, y, 1, c.Cells[y*c.w+x+i-1]) // Put has measured the character
+			continue
+		}
 		c.Put(x+i, y, role, char)
 	}
 }
