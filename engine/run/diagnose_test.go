@@ -132,6 +132,7 @@ func TestCauseIsDropped(t *testing.T) {
 		want  []string
 	}{
 		{"all pods are ready", []Finding{unready, quota}, Pods{Ready: 1}, []string{"not ready: 503", "", "2 of 3 pods cannot be created"}},
+		{"a container has just started again", []Finding{unready}, Pods{Ready: 1, Restart: "container app exited with code 3", Restarted: epoch.Add(5 * time.Second)}, []string{"not ready: 503"}},
 		{"a pod is not ready", []Finding{unready}, Pods{Ready: 1, Unready: 1}, []string{"not ready: 503"}},
 		{"the pods exist", []Finding{quota, unready}, Pods{Ready: 1, Unready: 2}, []string{"2 of 3 pods cannot be created", "", "not ready: 503"}},
 		{"a pod is missing", []Finding{quota}, Pods{Ready: 2}, []string{"2 of 3 pods cannot be created"}},

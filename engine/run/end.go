@@ -106,7 +106,7 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
 	g, o := d.group, d.object
 	s.diagnoseLater(g, o)
-	if s.closed || d.round != g.attempt.round || d.blocked != (o.request == requestBlocked) || g.status != event.Running || o.settled || found.Over(o.pods) {
+	if s.closed || d.round != g.attempt.round || d.blocked != (o.request == requestBlocked) || g.status != event.Running || o.settled || found.Over(o.pods, s.m.now) {
 		return
 	}
 	before := o.found.Cause
@@ -121,7 +121,7 @@ func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
 
 // dropCause drops the cause of an object that its pods contradict, and looks for another one.
 func (s *stage) dropCause(g *group, o *object) {
-	if !o.found.Over(o.pods) || !s.mayDiagnose(g, o) {
+	if !o.found.Over(o.pods, s.m.now) || !s.mayDiagnose(g, o) {
 		return
 	}
 	o.found = Finding{}

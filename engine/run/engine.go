@@ -106,9 +106,11 @@ type Finding struct {
 	Requests int
 }
 
-// Over reports whether a cause no longer holds, by what is known of the pods since.
-func (f Finding) Over(p Pods) bool {
-	return f.OfPods && p.Ready > 0 && p.Unready == 0 || f.Lacks > 0 && p.Ready+p.Unready >= f.Lacks
+// Over reports whether a cause no longer holds, by what is known of the pods since. A pod without a probe is ready as soon as
+// its container has started again, so the cause of a crash holds until the container has run for a while (R22c).
+func (f Finding) Over(p Pods, now time.Time) bool {
+	restarting, _ := p.Held(now, StableAfter)
+	return f.OfPods && p.Ready > 0 && p.Unready == 0 && restarting == "" || f.Lacks > 0 && p.Ready+p.Unready >= f.Lacks
 }
 
 // FindingError is a request error that carries its own Finding.

@@ -178,6 +178,7 @@ func (m *machine) endHolds() {
 			m.heldObjects = append(m.heldObjects, h)
 		default:
 			h.object.until = time.Time{}
+			h.stage.dropCause(h.group, h.object)
 			h.stage.assess(h.group, h.object)
 		}
 	}

@@ -78,7 +78,7 @@ func (x *explainer) seePods(t target, p run.Pods) (over bool) {
 	defer x.mu.Unlock()
 	d := x.get(t)
 	d.pods = p
-	if over = d.published.Over(p); over {
+	if over = d.published.Over(p, time.Now()); over {
 		d.published, d.failure = run.Finding{}, ""
 		x.add(d, time.Now())
 	}
@@ -194,12 +194,12 @@ func (x *explainer) finish(t target, f run.Finding) (isNew bool) {
 	d := x.get(t)
 	now := time.Now()
 	x.schedule.End(&d.pace, now, f.Requests)
-	isNew = d.notReady && f.Cause != "" && f.Cause != d.published.Cause && (d.published.Cause == "" || !f.Symptom) && !f.Over(d.pods)
+	isNew = d.notReady && f.Cause != "" && f.Cause != d.published.Cause && (d.published.Cause == "" || !f.Symptom) && !f.Over(d.pods, now)
 	if isNew {
 		d.published = f
 	}
 	d.failure = ""
-	if d.notReady && f.Degraded && !f.Over(d.pods) {
+	if d.notReady && f.Degraded && !f.Over(d.pods, now) {
 		d.failure = f.Cause
 	}
 	x.add(d, d.pace.NextQuiet(now))
