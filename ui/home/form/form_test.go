@@ -407,3 +407,18 @@ func TestTypingReplaces(t *testing.T) {
 		}
 	}
 }
+
+// TestPartOfAChart: enter takes the chart of which a part is typed, because nothing but a suggestion can have such a name, unless delete
+// has said that the text counts.
+func TestPartOfAChart(t *testing.T) {
+	for script, want := range map[string]string{"wor enter": "./worker", "wor delete enter": "wor", "oci://wor enter": "oci://wor"} {
+		r := open(t, 100, 30, theme.Options{}, Input{Operation: Install, Name: "cart", Namespace: "shop"})
+		for r.form.current().field != Chart {
+			r.press("tab")
+		}
+		r.press(script)
+		if got := r.form.input().Chart; got != want {
+			t.Errorf("%q is chart %q, want %q:\n%s", script, got, want, r.text())
+		}
+	}
+}

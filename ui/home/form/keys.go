@@ -57,7 +57,7 @@ func (m *Form) fieldKeys() []keys.Binding {
 		{Keys: "shift+tab", Do: func() tea.Cmd { return m.move(-1) }, About: "previous field"},
 		{Keys: "up", Label: "↑↓", Hint: keys.When("choose", func() bool { return len(m.rows()) > 0 }), Do: keys.By(m.choose, -1), About: "choose a value"},
 		{Keys: "down", Alias: true, Do: keys.By(m.choose, 1), About: "choose a value"},
-		{Keys: "delete", Only: func() bool { return m.completion() != "" }, Hint: keys.Always("as typed"), Do: keys.Run(func() { m.lists.typed = true }), About: "drop the completion: the text as typed"},
+		{Keys: "delete", Only: m.guesses, Hint: keys.Always("as typed"), Do: keys.Run(func() { m.lists.typed = true }), About: "drop the completion: the text as typed"},
 		{Keys: "space", Only: func() bool { return m.current().field == Keep }, Do: m.toggleKeep, About: "keep or replace the old values"},
 		{Keys: "pgup", Label: "page up", Do: keys.Run(func() { m.page(-1) }), About: "up one page"},
 		{Keys: "pgdown", Label: "page down", Do: keys.Run(func() { m.page(1) }), About: "down one page"},

@@ -159,13 +159,21 @@ func (m *Form) selected() int {
 	if at := slices.IndexFunc(rows, func(s Suggestion) bool { return s.Value == text }); at >= 0 {
 		return at
 	}
-	if m.completion() != "" {
+	if m.guesses() {
 		return 0
 	}
 	if text == "" && e.field.needed() || e.field == Keep {
 		return max(slices.IndexFunc(rows, func(s Suggestion) bool { return s.Best }), 0)
 	}
 	return -1
+}
+
+// guesses reports whether enter takes the first suggestion, because the typed text is its start. A typed chart can also be any part
+// of it: no chart has a name without a folder, a repository or a scheme.
+func (m *Form) guesses() bool {
+	e := m.current()
+	part := e.field == Chart && last(e) != "" && !strings.ContainsAny(last(e), "/:")
+	return m.completion() != "" || part && len(m.rows()) > 0 && !m.lists.typed && !e.untouched
 }
 
 // choose moves over the rows.
