@@ -121,8 +121,21 @@ func (s *stage) awaitAgain(g *group) {
 			s.setDeadline(g, o)
 		}
 		s.assess(g, o)
+		s.explainAgain(g, o)
 	}
 	s.endGroup(g)
+}
+
+// explainAgain drops the cause of an object that is waited for again, because somebody may have removed it, and diagnoses the object.
+func (s *stage) explainAgain(g *group, o *object) {
+	if !s.mayDiagnose(g, o) {
+		return
+	}
+	if o.found.Cause != "" {
+		o.found = Finding{}
+		s.reportFinding(g, o, o.actual(), event.Details{})
+	}
+	s.scheduleDiagnosis(g, o, s.m.now)
 }
 
 // ConfirmReady waits until all groups that had to become ready are ready at the same time (R21). It is for the end of an

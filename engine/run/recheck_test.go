@@ -1,10 +1,12 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"testing"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // TestARecheckWaitsForRequestsInFlight: until the API server has answered, an observation may be
@@ -50,4 +52,24 @@ func TestARecheckCountsEarlierApplies(t *testing.T) {
 	want(t, trace, "0.0s c:a running", "2.0s c:a failed (Pod/x: broken)", "2.0s run held (c:a: Pod/x: broken)",
 		"3.0s run running", "3.0s c:a running", "3.0s retry accepted", "5.0s c:a failed (Pod/x: refused)", "5.0s run held (c:a: Pod/x: refused)",
 		"6.0s run running", "6.0s c:a running (re-checking)", "6.0s accept accepted", "6.0s c:a ready")
+}
+
+// TestARecheckForgetsTheCause: somebody may have removed the cause before the re-check, so the object is diagnosed again (R44).
+func TestARecheckForgetsTheCause(t *testing.T) {
+	fake := newFake(map[string]behaviour{"x": {never: true}})
+	found := Finding{Cause: "no such class"}
+	opts := Options{HoldOnFailure: true, Diagnose: func(context.Context, plan.Object) Finding { return found }}
+	stage := Stage{Phase: event.Phase{Groups: groupsOf("a: x")}, ObjectTimeout: 20 * sec}
+	trace, _ := run(t, opts, stage, fake, func(b *rig) {
+		b.at(25 * sec)
+		found = Finding{Cause: "no volume yet", Symptom: true}
+		b.command(event.Accept, "")
+		b.at(50 * sec)
+		b.command(event.GiveUp, "")
+	})
+	want(t, trace[4:], "20.0s diagnosis c:a Pod/x (no such class)", "25.0s run running", "25.0s c:a running (re-checking)", "25.0s diagnosis c:a Pod/x",
+		"25.0s accept accepted", "25.0s diagnosis c:a Pod/x (no volume yet)",
+		"45.0s c:a failed (Pod/x: no volume yet; gave up after 20s (--readiness-timeout))",
+		"45.0s run held (c:a: Pod/x: no volume yet; gave up after 20s (--readiness-timeout))",
+		"45.0s diagnosis c:a Pod/x (no volume yet)", "50.0s run running", "50.0s give-up accepted")
 }
