@@ -30,6 +30,19 @@ func NewScreens(feed *event.Feed, own bool) *Screens {
 	return &Screens{feed: feed, own: own, open: map[string]*time.Timer{}}
 }
 
+// Consume publishes at the start of the run that its own screen is open: who follows only its events must not count down as if
+// nobody was there (R47).
+func (s *Screens) Consume(e event.Event) {
+	if e.Kind != event.KindOperation || e.Status != event.Running || e.Scope != "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.own {
+		s.feed.Publish(event.Event{Kind: event.KindScreens, Screens: s.count()})
+	}
+}
+
 // OwnClosed is called when the run's own screen has closed.
 func (s *Screens) OwnClosed() {
 	s.change(func() { s.own = false })

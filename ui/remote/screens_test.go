@@ -38,7 +38,9 @@ func awaitScreens(t *testing.T, feed *event.Feed, want int) {
 func TestScreens(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "live")
 	s := serve(t, dir)
-	s.screens.change(func() { s.screens.own = true })
+	s.screens.own = true
+	s.screens.Consume(event.Event{Kind: event.KindOperation, Status: event.Running})
+	awaitScreens(t, &s.feed, 1)
 	connect := func() *Run {
 		runs, err := Runs(dir)
 		if err != nil || len(runs) != 1 {

@@ -139,7 +139,7 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	if r.screen {
 		after := r.afterScreen
 		r.afterScreen = func() { screens.OwnClosed(); after() }
-		state, err = a.runOnScreen(cmd, r, opts, server.Close, append(r.follow.consumers(), record, a.Signals, unattended)...)
+		state, err = a.runOnScreen(cmd, r, opts, server.Close, append(r.follow.consumers(), record, a.Signals, unattended, screens)...)
 	} else {
 		changes := &approvalChanges{ctx: cmd.Context(), changes: r.changes, feed: r.op.Feed()}
 		consumers := append(r.follow.consumers(), record, d.Operation(opts), a.Signals, unattended, changes) // Signals after the log, for OmitReply
