@@ -285,7 +285,7 @@ func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 		case n.Status.Over():
 			ended, took = n.Ended, canvas.Took(n.Ended.Sub(o.Sent))
 		default:
-			took = cmp.Or(s.InProgressFor(o), "-")
+			took = cmp.Or(s.InProgressFor(n, o), "-")
 		}
 		name := "  " + s.Graph.ObjectIn(o.Object, names-2, s.Theme.Lines.Ellipsis)
 		out = append(out, row(theme.Quiet, name, at(o.Sent), at(ended), took))

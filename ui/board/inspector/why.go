@@ -112,7 +112,7 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	case picture.Degraded(n, o):
 		l = append(l, canvas.Piece{Role: theme.Text, Text: phrasedFor(s.DegradedFor(n, o))})
 	case picture.Urgency(o) == 1 && !n.Status.Over():
-		l = append(l, canvas.Piece{Role: theme.Text, Text: phrasedFor(s.InProgressFor(o))})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: phrasedFor(s.InProgressFor(n, o))})
 	}
 	if left := s.TimesOutIn(n, o); left != "" {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + left})

@@ -246,7 +246,7 @@ func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) (label, text strin
 	}
 	spent := ""
 	if !n.Status.Over() || n.Status == event.Applied {
-		spent = space(p.InProgressFor(o))
+		spent = space(p.InProgressFor(n, o))
 	}
 	return word, p.JoinAfter(word, spent, why)
 }
@@ -264,11 +264,15 @@ func space(text string) string {
 	return " " + text
 }
 
-// InProgressFor says how long an object has been in progress, "" if that is unknown.
-func (p *Picture) InProgressFor(o *event.ObjectState) string {
+// InProgressFor says how long an object of a group has been in progress, "" if that is unknown: since its request or, if its group
+// waits for it again after a re-check or because it is no longer ready, since then.
+func (p *Picture) InProgressFor(n *graph.Node, o *event.ObjectState) string {
 	from := o.Sent
-	if o.Status == event.Deleting || p.State.Operation.IsWatch() {
+	switch {
+	case o.Status == event.Deleting || p.State.Operation.IsWatch():
 		from = o.Since
+	case !from.IsZero() && n.Started.After(from):
+		from = n.Started
 	}
 	if from.IsZero() {
 		return ""
