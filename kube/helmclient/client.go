@@ -16,6 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
+	"lockstep/engine/infer"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/cluster"
@@ -27,6 +28,7 @@ type Client struct {
 	helmkube.Interface // cfg.Inner
 	cfg                Config
 	hooks              hookQueue
+	inferred           *infer.Order // by Reorder
 
 	mu              sync.Mutex
 	built           helmkube.ResourceList // by the last Build of the release's manifest
@@ -49,7 +51,9 @@ func New(cfg Config) *Client {
 func (c *Client) builder() *manifest.Builder { return c.cfg.Session.Builder }
 
 func (c *Client) ordering() Ordering {
-	o := Ordering{Prefix: c.cfg.Options.Prefix, Root: c.builder().Scope().Root, Jobs: c.cfg.Options.Jobs, WaitFor: c.cfg.Options.WaitFor}
+	o := Ordering{
+		Prefix: c.cfg.Options.Prefix, Root: c.builder().Scope().Root, Jobs: c.cfg.Options.Jobs, WaitFor: c.cfg.Options.WaitFor, Inferred: c.inferred,
+	}
 	if c.cfg.Options.Wait == WaitOrdered {
 		o.WaitOutside = c.builder().WaitOutside
 	}

@@ -8,7 +8,9 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 
 	"lockstep/engine/event"
+	"lockstep/engine/infer"
 	"lockstep/engine/plan"
+	"lockstep/kube/manifest"
 )
 
 // WaitOrdered is lockstep's own wait strategy: group by group, as HIP-0025 specifies (R27).
@@ -32,6 +34,8 @@ type Ordering struct {
 	WaitFor []plan.Object
 	// WaitOutside returns how the run waits for an object outside the release. Nil waits for none.
 	WaitOutside func(plan.Object) plan.Wait
+	// Inferred explains why groups wait, nil if the order is declared.
+	Inferred *infer.Order
 }
 
 // Revision is a revision whose objects an upgrade, a rollback or an uninstall removes.
@@ -94,6 +98,9 @@ func (o Ordering) PlanApply(tree *plan.Chart, resources []plan.Resource, hooks [
 			g.WaitOutside(o.WaitOutside)
 		}
 	}
+	if o.Inferred != nil {
+		o.Inferred.Explain(phase.Groups)
+	}
 	return Planned{phase, resources, hooks}, p.Warnings, nil
 }
 
@@ -121,6 +128,17 @@ func (o Ordering) PlanRemoval(old Revision, resources []plan.Resource) (Planned,
 	groups := plan.RemovalOrder(plan.Subset(p.Groups, func(x plan.Object) bool { return removed[x] }))
 	phase := event.Phase{Name: o.Prefix + PhaseRemove, Kind: event.PhaseRemove, Groups: groups}
 	return Planned{phase, resources, nil}, warnings
+}
+
+// Reorder replaces the inferred order by that of the objects of the last Build, which differ from those of the plan.
+func (c *Client) Reorder(tree func(*manifest.Builder, helmkube.ResourceList) (*infer.Order, *plan.Chart, []plan.Warning, error)) error {
+	order, ordered, warnings, err := tree(c.builder(), c.builtObjects())
+	if err != nil {
+		return err
+	}
+	c.cfg.warn(warnings)
+	c.cfg.Tree, c.cfg.Apply, c.inferred = ordered, Planned{}, order // planApply plans again
+	return nil
 }
 
 func (o Ordering) plan(tree *plan.Chart, resources []plan.Resource) (*plan.Plan, error) {

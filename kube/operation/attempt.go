@@ -137,7 +137,14 @@ func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client
 	}
 	return release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
 		BeforeCreate: func(rel *rel1.Release) (*release.Record, error) {
-			return t.prepared.Target.Record, client.ExpectHooks(rel)
+			record := t.prepared.Target.Record
+			if t.reorder != nil {
+				var err error
+				if record, err = t.reorder(t.prepared, client, rel); err != nil {
+					return nil, err
+				}
+			}
+			return record, client.ExpectHooks(rel)
 		},
 		BeforeDeployed: beforeDeployed,
 		HoldsLease:     r.op.HoldsLease,

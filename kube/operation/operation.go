@@ -197,6 +197,9 @@ type task struct {
 	checksDeployed    bool          // the task checks a release that this run has deployed
 	tests             bool          // the task ends with the tests of the release (S11)
 	cleanupOnFail     bool          // the failure of a test deletes what the upgrade has created
+
+	// reorder returns the record of the revision that is about to be stored. Nil means that of the plan.
+	reorder func(*session.Prepared, *helmclient.Client, *rel1.Release) (*release.Record, error)
 }
 
 // prefix returns the prefix of the names of phases.

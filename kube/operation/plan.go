@@ -82,7 +82,9 @@ func (p planInput) plan(s *session.Session, info event.Operation) (*session.Prep
 	for _, h := range scoped {
 		subchartHooks = append(subchartHooks, h.SubchartHook)
 	}
-	ordering := helmclient.Ordering{Root: p.target.Root(), Jobs: s.Common.WaitForJobs, WaitFor: firstOutside(p.builder, s.Common, info)}
+	ordering := helmclient.Ordering{
+		Root: p.target.Root(), Jobs: s.Common.WaitForJobs, WaitFor: firstOutside(p.builder, s.Common, info), Inferred: p.inferredOrder,
+	}
 	if s.Common.WaitStrategy() == helmclient.WaitOrdered {
 		ordering.WaitOutside = p.builder.WaitOutside
 	}
@@ -91,9 +93,6 @@ func (p planInput) plan(s *session.Session, info event.Operation) (*session.Prep
 		return nil, err
 	}
 	warnings = append(warnings, more...)
-	if p.inferredOrder != nil {
-		p.inferredOrder.Explain(apply.Phase.Groups)
-	}
 	removed := manifest.Without(p.oldObjects, p.list)
 	removed = manifest.Without(removed, helmclient.CreatedBefore(p.builder, p.target.Release, p.hooks, scoped, removed))
 	remove, more := ordering.PlanRemoval(p.old.Revision, p.builder.Resources(removed))
@@ -289,9 +288,7 @@ func (p planInput) planRevision(s *session.Session, info event.Operation, tree *
 		p.warnings = append(p.warnings, orderWarnings...)
 	}
 	p.warnings = append(p.warnings, p.lostOrder(s.Common, tree)...)
-	full := release.NewRecord(ordered, tree)
-	full.Readiness, full.SecretPaths = s.Common.Readiness, s.Common.Mask.PathsOf(s.Common.Namespace, s.Common.Release)
-	record, warnings, err := release.Fit(p.target.Release, full)
+	record, warnings, err := newRecord(s.Common, p.target.Release, ordered, tree)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -307,6 +304,13 @@ func (p planInput) planRevision(s *session.Session, info event.Operation, tree *
 		return nil, nil, err
 	}
 	return prepared, incoming, nil
+}
+
+// newRecord returns the record of a new revision that the tree orders.
+func newRecord(c Common, rel *rel1.Release, ordered bool, tree *plan.Chart) (*release.Record, []plan.Warning, error) {
+	full := release.NewRecord(ordered, tree)
+	full.Readiness, full.SecretPaths = c.Readiness, c.Mask.PathsOf(c.Namespace, c.Release)
+	return release.Fit(rel, full)
 }
 
 // checkKinds adds to a plan what preflight.CheckKinds says about it.

@@ -29,6 +29,7 @@ import (
 	"lockstep/kube/manifest"
 	"lockstep/kube/mask"
 	"lockstep/kube/preflight"
+	"lockstep/kube/release"
 	"lockstep/kube/session"
 )
 
@@ -132,6 +133,25 @@ func (o *ChartOptions) orderTree(c session.Common, tree *plan.Chart, rendered *r
 	}
 	order := infer.From(c.Release, tree, objects)
 	return order, order.Tree(tree), order.Warnings(), order.Check()
+}
+
+// reorder returns the record of a revision that is about to be stored. If Helm has rendered other objects than those of the plan,
+// because crds/ were applied since (see runWithCachedOutputs), it infers their order: names may change with each rendering.
+func (d *Deploy) reorder(p *session.Prepared, client *helmclient.Client, rel *rel1.Release) (record *release.Record, err error) {
+	t, same := p.Target, func(x, y *rel1.Hook) bool { return x.Manifest == y.Manifest }
+	if t.Declared == nil || rel.Manifest == t.Release.Manifest && slices.EqualFunc(rel.Hooks, t.Release.Hooks, same) {
+		return t.Record, nil
+	}
+	err = client.Reorder(func(b *manifest.Builder, list helmkube.ResourceList) (*infer.Order, *plan.Chart, []plan.Warning, error) {
+		order, tree, warnings, err := d.orderTree(p.Common, t.Declared, &rendered{release: rel, builder: b, list: list})
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		var more []plan.Warning
+		record, more, err = newRecord(p.Common, rel, true, tree)
+		return order, tree, append(warnings, more...), err
+	})
+	return record, err
 }
 
 // declaresOrder reports whether a group of a chart waits for another one.

@@ -110,7 +110,8 @@ func (d *Deploy) prepareUpgrade(s *session.Session, c *connect.Client) (*Operati
 // task returns the task of an install or upgrade. It has tests if their phase is planned.
 func (d *Deploy) task(p *session.Prepared, do func(*attempt) (*rel1.Release, error)) task {
 	hasTests := len(charts.HooksOf(p.Target.Release.Hooks, rel1.HookTest)) > 0
-	return task{prepared: p, do: do, options: d, tests: d.Test && hasTests, cleanupOnFail: d.CleanupOnFail && p.Info.Name == "upgrade"}
+	cleanup := d.CleanupOnFail && p.Info.Name == "upgrade"
+	return task{prepared: p, do: do, options: d, tests: d.Test && hasTests, cleanupOnFail: cleanup, reorder: d.reorder}
 }
 
 // undo returns the rollback of the upgrade, nil if there is nothing to roll back to.
@@ -174,7 +175,9 @@ func (d *Deploy) plan(s *session.Session, state *releaseState) (*session.Prepare
 // addRendered adds a rendered chart to p: its release, its inferred order and its conflicts. It returns the tree to plan by.
 func (d *Deploy) addRendered(p *planInput, r *rendered, tree *plan.Chart) (_ *plan.Chart, err error) {
 	var warnings []plan.Warning
-	p.target.Undeclared = d.Order == OrderInferred && !r.declaresOrder(tree)
+	if d.Order == OrderInferred {
+		p.target.Declared, p.target.Undeclared = tree, !r.declaresOrder(tree)
+	}
 	if p.inferredOrder, tree, warnings, err = d.orderTree(d.Common, tree, r); err != nil {
 		return nil, err
 	}

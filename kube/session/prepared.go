@@ -123,7 +123,8 @@ type Target struct {
 	Tree   *plan.Chart
 	Record *release.Record
 	CRDs   CRDs
-	// Undeclared means that the order is inferred, and that the chart declares no other.
+	// Declared is Tree without the inferred order, nil if none is inferred. Undeclared means that the chart declares no other.
+	Declared   *plan.Chart
 	Undeclared bool
 	// NewNamespace is set if the namespace must be created.
 	NewNamespace bool
