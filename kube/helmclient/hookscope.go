@@ -90,66 +90,6 @@ func buildHook(b *manifest.Builder, h charts.ScopedHook) (helmkube.ResourceList,
 	return list, nil
 }
 
-// replacesPrevious reports whether the hook's delete policies delete the object of a previous run first, as in Helm.
-func replacesPrevious(h *release.Hook) bool {
-	p := h.DeletePolicies
-	return h.Kind != "CustomResourceDefinition" && (len(p) == 0 || slices.Contains(p, release.HookBeforeHookCreation))
-}
-
-// HookConflicts looks for hooks whose object exists, although they do not replace it and a hook has made it. If owner names another
-// release whose hook has, that is a conflict. So is a Job or Pod, because it would not run again; if the operation continues the run
-// that made it, or takes objects over, it is a warning. Other objects are applied over, as Helm does with server-side apply. kept
-// are the objects of these hooks, replaced those of the others.
-func HookConflicts(ctx context.Context, b *manifest.Builder, rel *release.Release, events HookEvents, claims manifest.Claims,
-	owner func(plan.Object) (string, error), continued func(manifest.Seen) bool) (conflicts, warnings []plan.Warning, kept, replaced helmkube.ResourceList, err error) {
-	hooks := slices.Concat(charts.HooksOf(rel.Hooks, events.Before), charts.HooksOf(rel.Hooks, events.After))
-	for n, h := range hooks {
-		if h.Kind == "CustomResourceDefinition" || slices.Contains(hooks[:n], h) {
-			continue
-		}
-		list, err := buildHook(b, charts.ScopedHook{Hook: h})
-		switch {
-		case err != nil: // the run reports it
-		case replacesPrevious(h):
-			replaced = append(replaced, list...)
-		default:
-			kept = append(kept, list...)
-		}
-	}
-	b.Prefetch(ctx, slices.Concat(kept, replaced), nil)
-	for _, i := range kept {
-		f := b.Fact(i)
-		if f == nil || f.Before().Terminating || !f.MadeByHook() {
-			continue
-		}
-		o, other := f.Resource.Object, ""
-		if claims.MadeByOthersHook(f) {
-			if other, err = owner(o); err != nil {
-				return nil, nil, nil, nil, err
-			}
-		}
-		w := plan.Warning{Chart: f.Resource.Chart, Object: &o}
-		place := manifest.PlaceOf(o, "cluster scope")
-		switch {
-		case other != "":
-			w.Message = fmt.Sprintf("%s already exists (%s), made by a hook of release %s: this hook does not replace it, because its %s lacks %s; rename the hook or add that policy",
-				o, place, other, release.HookDeleteAnnotation, release.HookBeforeHookCreation)
-			conflicts = append(conflicts, w)
-		case o.Kind != "Job" && o.Kind != "Pod":
-		case claims.Take || continued(f.Seen()):
-			w.Message = fmt.Sprintf("%s already exists (%s), so this hook does not run it again: its %s lacks %s; add that policy, or delete the object",
-				o, place, release.HookDeleteAnnotation, release.HookBeforeHookCreation)
-			warnings = append(warnings, w)
-		default:
-			w.Rule = "R22"
-			w.Message = fmt.Sprintf("%s already exists (%s), left by an earlier run of the hook, so the hook would not run again: delete the object, or add %s to the hook's %s",
-				o, place, release.HookBeforeHookCreation, release.HookDeleteAnnotation)
-			conflicts = append(conflicts, w)
-		}
-	}
-	return conflicts, warnings, kept, replaced, nil
-}
-
 // SetSent records that the hook is about to be created.
 func (s *scopedHook) SetSent() {
 	s.mu.Lock()

@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/engine/plan"
@@ -275,21 +279,49 @@ func madeByHook(common session.Common, revisions []*rel1.Release, o plan.Object)
 // hookConflicts looks for existing objects of hooks that the hooks may not write to, or that they would not replace. state is that
 // of the release, nil if there is none. --skip-preflight leaves what a hook does not replace to the run.
 func hookConflicts(s *session.Session, b *manifest.Builder, t session.Target, events helmclient.HookEvents, state *releaseState) (conflicts, warnings []plan.Warning, err error) {
-	continued := func(seen manifest.Seen) bool {
-		return s.Common.SkipPreflight || state.continues(s.Common, t.Release, seen)
-	}
-	conflicts, warnings, kept, replaced, err := helmclient.HookConflicts(s.Context, b, t.Release, events, t.Claims, hookOwner(s), continued)
+	found, err := helmclient.HookConflicts(s.Context, b, t.Release, events, helmclient.HookChecks{
+		Claims: t.Claims, Owner: hookOwner(s), Warn: s.Common.SkipPreflight,
+		Continued: func(h *rel1.Hook, o plan.Object, seen manifest.Seen) bool {
+			repeats := !t.ClientSide && (events.Before == rel1.HookPreInstall || events.Before == rel1.HookPreUpgrade)
+			return state.continues(s.Common, t.Release, seen) || repeats && state.failedAfter(h, seen) && !hasFailed(s, o)
+		},
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	checked := replaced
+	checked := found.Replaced
 	if !s.Common.SkipPreflight {
-		checked = slices.Concat(kept, replaced)
+		checked = slices.Concat(found.Kept, found.Replaced)
 	}
-	conflicts = append(conflicts, preflight.CheckOwners(b, checked, t.Claims, s.Common.Provided)...)
-	b.Forget(kept)
-	b.Forget(replaced)
-	return conflicts, warnings, nil
+	conflicts = append(found.Conflicts, preflight.CheckOwners(b, checked, t.Claims, s.Common.Provided)...)
+	b.Forget(found.Kept)
+	b.Forget(found.Replaced)
+	return conflicts, found.Warnings, nil
+}
+
+// failedAfter reports whether a hook created an object in a run that failed, and nothing was deployed since. A run of the same command
+// goes on from there (R50).
+func (r *releaseState) failedAfter(h *rel1.Hook, seen manifest.Seen) bool {
+	if r == nil {
+		return false
+	}
+	same := func(x *rel1.Hook) bool { return strings.TrimSpace(x.Manifest) == strings.TrimSpace(h.Manifest) }
+	return slices.ContainsFunc(r.All, func(rel *rel1.Release) bool {
+		failed := rel.Info.Status == rcommon.StatusFailed && rel.Version > r.LastGood() && rel.Info.Deleted.IsZero()
+		return failed && slices.ContainsFunc(rel.Hooks, same) && r.ledger.Span(rel).Has(seen.Created)
+	})
+}
+
+// hasFailed reports whether the Job or Pod of a hook has failed, or cannot be read.
+func hasFailed(s *session.Session, o plan.Object) bool {
+	if o.Kind == "Pod" {
+		pod, err := s.Client.Clientset.CoreV1().Pods(o.Namespace).Get(s.Context, o.Name, metav1.GetOptions{})
+		return err != nil || pod.Status.Phase == corev1.PodFailed
+	}
+	job, err := s.Client.Clientset.BatchV1().Jobs(o.Namespace).Get(s.Context, o.Name, metav1.GetOptions{})
+	return err != nil || slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue
+	})
 }
 
 // continues reports whether an operation continues the run in which an object was created: as an edit, as the next pod of a Job, or

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
@@ -19,7 +20,7 @@ import (
 // well, because it would not run again (R22); a ConfigMap is no conflict.
 func TestHookOfAnotherRelease(t *testing.T) {
 	t.Parallel()
-	annotations := map[string]string{"helm.sh/hook": "pre-install,pre-upgrade,post-install", "helm.sh/hook-delete-policy": "hook-failed"}
+	annotations := map[string]string{"helm.sh/hook": "pre-install,pre-upgrade", "helm.sh/hook-delete-policy": "hook-failed"}
 	for name, doc := range map[string]string{"job": rig.Job("h", annotations, "10ms"), "config": rig.ConfigMap("h", annotations)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -169,5 +170,88 @@ func TestHookLeftByTheLastRun(t *testing.T) {
 	r.MustRun(upgrade())
 	if got := r.Jobs(); !slices.Equal(got, []string{"migrate"}) {
 		t.Errorf("Jobs %v", got)
+	}
+}
+
+// TestHookLeftByAFailedRun: the same command, run again after a failure, does not stop at what a hook without before-hook-creation
+// has left in the failed run: Helm counts its result, too (R50, R22). If the hook's Job has failed, or the hook is another one, it is
+// refused before the first write.
+func TestHookLeftByAFailedRun(t *testing.T) {
+	t.Parallel()
+	policy := func(name string) map[string]string {
+		return map[string]string{"helm.sh/hook": "pre-install,pre-upgrade", "helm.sh/hook-delete-policy": name}
+	}
+	const left = "Job/%s already exists (namespace %s), left by an earlier run of the hook, so the hook would not run again: delete the object, or add before-hook-creation"
+	install := func(r *rig.Rig, docs ...string) (*kube.Operation, error) {
+		return r.Install("plain", rig.UseChart(rig.ChartOf(t, docs...), nil))
+	}
+	t.Run("succeeded", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		migrate, failing := rig.Job("migrate", policy("hook-failed"), "10ms"), rig.FailingJob(map[string]string{"helm.sh/layer": "a"})
+		for range 2 { // the second retry finds what the first run has left
+			op, err := install(r, migrate, failing)
+			r.MustFail(op, err)
+		}
+		start := time.Now()
+		_, err := install(r, rig.Job("migrate", policy("hook-failed"), "20ms"))
+		r.MustRefuse(start, err, fmt.Sprintf(left, "migrate", r.Namespace))
+		_, err = r.Install("plain", rig.UseChart(rig.ChartOf(t, migrate), func(i *kube.Deploy) { i.ServerSide = "false" }))
+		r.MustRefuse(start, err, fmt.Sprintf(left, "migrate", r.Namespace))
+		op, err := install(r, migrate)
+		if out := r.MustRun(op, err); !out.HasWarning("", "Job/migrate already exists") {
+			t.Error("no warning says that the hook does not run again")
+		}
+		upgrade := func() (*kube.Operation, error) { return r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, migrate), nil)) }
+		start = time.Now()
+		_, err = upgrade() // the run that made it has been completed
+		r.MustRefuse(start, err, fmt.Sprintf(left, "migrate", r.Namespace))
+	})
+	t.Run("failed", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		op, err := install(r, rig.FailingJob(policy("hook-succeeded")))
+		r.MustFail(op, err)
+		start := time.Now()
+		_, err = install(r, rig.FailingJob(policy("hook-succeeded")))
+		r.MustRefuse(start, err, fmt.Sprintf(left, "fails", r.Namespace))
+		deleteJob(r, "fails")
+		r.Eventually("the Job is gone", func() bool { return len(r.Jobs()) == 0 })
+		r.MustRun(install(r, rig.Job("fails", policy("hook-succeeded"), "10ms")))
+	})
+}
+
+// TestHookOfTwoEvents: a hook that runs at two events of an operation runs twice. If its delete policies keep its Job between them,
+// the operation is refused before the first write: Helm counts the first run as both, or fails at the second (R22).
+func TestHookOfTwoEvents(t *testing.T) {
+	t.Parallel()
+	for policy, runs := range map[string]bool{"before-hook-creation": true, "hook-succeeded": true, "hook-failed": false} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			hook := map[string]string{"helm.sh/hook": "pre-install,post-install", "helm.sh/hook-delete-policy": policy}
+			chart := rig.ChartOf(t, rig.ConfigMap("a", nil), rig.Job("twice", hook, "10ms"), rig.ConfigMap("kept", hook))
+			install := func(skip bool) (*kube.Operation, error) {
+				return r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.SkipPreflight = skip }))
+			}
+			if !runs {
+				start := time.Now()
+				_, err := install(false)
+				r.MustRefuse(start, err, "Job/twice (namespace "+r.Namespace+") is left by the pre-install hook, so the post-install hook would not run: add before-hook-creation")
+			}
+			out := r.MustRun(install(!runs))
+			if warned := out.HasWarning("R22", "Job/twice"); warned == runs {
+				t.Errorf("warned: %t", warned)
+			}
+			created := 0
+			for _, e := range out.Events {
+				if e.Kind == event.KindObject && e.Object.Name == "twice" && (e.Change == event.Created || e.Change == event.Replaced) {
+					created++
+				}
+			}
+			if want := map[bool]int{true: 2, false: 1}[runs]; created != want {
+				t.Errorf("Job/twice was created %d times, want %d", created, want)
+			}
+		})
 	}
 }
