@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"helm.sh/helm/v4/pkg/action"
 	helmkube "helm.sh/helm/v4/pkg/kube"
-	helmrelease "helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	"helm.sh/helm/v4/pkg/storage/driver"
+	"helm.sh/helm/v4/pkg/storage"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -308,68 +306,14 @@ func (d *Deploy) addStackPoints(s *session.Session, state *releaseState, p *sess
 // they found a revision, or a later one, deployed, and these releases. It looks in the namespace of the release and, if the stack has
 // a name, in all others.
 func passedInStack(s *session.Session, state *releaseState, target *rel1.Release) (reasons, releases []string, warnings []plan.Warning, err error) {
-	list, err := s.Releases().ListReleases()
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("read the releases in namespace %s for points of no return: %w", s.Common.Namespace, err)
-	}
-	stack := state.Last.Labels[StackLabel]
-	if stack != "" && connect.RecordResource(connect.StorageDriver()) != "" {
-		elsewhere, err := stackReleases(s, stack)
+	search := release.StackSearch{Own: s.Releases(), Stack: state.Last.Labels[StackLabel], Label: StackLabel}
+	search.In = func(namespace string) (*storage.Storage, error) {
+		helm, err := s.Client.Helm(namespace)
 		if err != nil {
-			warnings = append(warnings, plan.Warning{Rule: "R33a", Message: fmt.Sprintf(
-				"the releases of stack %s in other namespaces cannot be read, so whether one has passed a point of no return is unknown: %v", stack, err)})
+			return nil, err
 		}
-		list = append(list, elsewhere...)
+		helm.Config.Releases.Driver = release.Checked(helm.Config.Releases.Driver, s.Common.Mask)
+		return helm.Config.Releases, nil
 	}
-	others := map[string]*release.Revisions{} // by namespace and name
-	for _, x := range list {
-		rel, err := release.AsV1(x)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		id := rel.Namespace + "/" + rel.Name
-		if others[id] == nil {
-			others[id] = &release.Revisions{}
-		}
-		others[id].All = append(others[id].All, rel)
-	}
-	delete(others, s.Common.Namespace+"/"+s.Common.Release)
-	for _, id := range slices.Sorted(maps.Keys(others)) {
-		revisions := others[id]
-		slices.SortFunc(revisions.All, func(a, b *rel1.Release) int { return a.Version - b.Version })
-		for _, p := range revisions.StackPoints() {
-			if isBefore(target, p, s.Common.Namespace) {
-				reasons, releases = append(reasons, p.Reasons...), append(releases, id)
-			}
-		}
-	}
-	return reasons, slices.Compact(releases), warnings, nil
-}
-
-// stackReleases returns the revisions of a stack's releases in all namespaces.
-func stackReleases(s *session.Session, stack string) ([]helmrelease.Releaser, error) {
-	helm, err := s.Client.Helm("")
-	if err != nil {
-		return nil, err
-	}
-	list, err := release.Checked(helm.Config.Releases.Driver, s.Common.Mask).Query(map[string]string{"owner": "helm", StackLabel: stack})
-	if errors.Is(err, driver.ErrReleaseNotFound) {
-		err = nil
-	}
-	return list, err
-}
-
-// isBefore reports whether a revision was deployed before the run of a stack, of which its release is one, has passed points of no
-// return in another one. A later one may have the same number, because the release was uninstalled.
-func isBefore(rel *rel1.Release, p release.StackPoint, namespace string) bool {
-	if rel.Info.LastDeployed.After(p.Begun) {
-		return false
-	}
-	full := namespace + "/" + rel.Name
-	for id, good := range p.Others { // the ID may have a context and a namespace
-		if rel.Version <= good && (id == rel.Name || id == full || strings.HasSuffix(id, "/"+full)) {
-			return true
-		}
-	}
-	return false
+	return search.Passed(target)
 }

@@ -221,6 +221,7 @@ func sign(rel *rel1.Release, created, locked bool, job string, undo bool, taken 
 	if created && locked {
 		r.Revision = rel.Version
 	}
+	labelStackPoints(rel, r)
 	if reflect.DeepEqual(*r, before) {
 		return nil
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
@@ -218,27 +217,6 @@ func (r *Revisions) PassedSince(version int) (all []Passed) {
 		}
 	}
 	return slices.DeleteFunc(all, func(p Passed) bool { return p.Revision <= version })
-}
-
-// StackPoint are points of no return that the run of a stack has passed in one of its releases.
-type StackPoint struct {
-	Reasons []string
-	Others  map[string]int // Record.Others
-	Begun   time.Time      // when the revision was created
-}
-
-// StackPoints returns the points of no return that runs of a stack have passed in the release since it was installed.
-func (r *Revisions) StackPoints() (all []StackPoint) {
-	for _, rel := range r.All {
-		if rel.Info.Status == rcommon.StatusUninstalled {
-			all = nil
-		} else if reasons := PassedNoReturn(rel); len(reasons) > 0 {
-			if record := ReadRecord(rel); record != nil && record.Authored == rel.Version && len(record.Others) > 0 {
-				all = append(all, StackPoint{reasons, record.Others, rel.Info.LastDeployed})
-			}
-		}
-	}
-	return all
 }
 
 // WasDeployed reports whether a revision was ever deployed. Helm also marks a failed revision as

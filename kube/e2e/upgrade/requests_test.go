@@ -3,6 +3,7 @@ package upgrade
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -170,5 +171,36 @@ func TestFieldsOfClientSideApply(t *testing.T) {
 		if got := r.ConfigMapData(fmt.Sprint("c", i)); got["both"] != "z" || len(got) != 2 {
 			t.Errorf("c%d has %v", i, got)
 		}
+	}
+}
+
+// TestRecordsOfOtherReleases: an upgrade that may roll back by itself and a rollback find the points of no return of other releases
+// by a label. They do not read the records of all releases in the namespace (R33a).
+func TestRecordsOfOtherReleases(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := rig.ChartOf(t, rig.ConfigMap("a", nil))
+	r.Deploy("plain", rig.UseChart(chart, nil))
+	start := time.Now()
+	r.MustRun(r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.RollbackOnFailure = true })))
+	r.MustRun(r.Rollback(1))
+	log, err := rig.Sandbox.Log()
+	if err != nil {
+		t.Fatal(err)
+	}
+	labelled := 0
+	for _, e := range log.UserAgent("lockstep").Namespace(r.Namespace) {
+		if e.Object.Resource != "secrets" || e.Verb != "list" || e.Stage != auditlog.ResponseComplete || e.Received.Before(start) {
+			continue
+		}
+		uri, _ := url.QueryUnescape(e.RequestURI) // then the check below fails
+		if strings.Contains(uri, "lockstep/stack-points=true") {
+			labelled++
+		} else if !strings.Contains(uri, "name=t") {
+			t.Errorf("list %s", uri)
+		}
+	}
+	if labelled != 2 {
+		t.Errorf("%d requests for labelled records, want one for each operation", labelled)
 	}
 }
