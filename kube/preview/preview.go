@@ -3,20 +3,15 @@
 package preview
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
@@ -26,10 +21,8 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
 	"lockstep/kube/helmclient"
-	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
 	"lockstep/kube/session"
-	"lockstep/kube/status"
 )
 
 // maxConcurrent limits how many objects are previewed at a time.
@@ -208,22 +201,6 @@ func (s *objects) preview(ctx context.Context, c *change, v *Previewer) error {
 	return s.previewUpdate(ctx, c, i, live)
 }
 
-// keepsChanges reports whether an unchanged object is a custom resource in which client-side apply keeps what others have changed in
-// fields of the chart, as Helm does: it compares only the manifests.
-func (s *objects) keepsChanges(c *change, i *resource.Info, live *unstructured.Unstructured) bool {
-	m := s.prepared.Target.Method
-	if c.kind != event.PhaseApply || !m.ClientSide || m.Replace || m.MergeCustom || scheme.Scheme.Recognizes(i.Mapping.GroupVersionKind) {
-		return false
-	}
-	m.MergeCustom = true
-	merged, err := m.DryRun(s.helm, live, s.deployed[c.Object], i)
-	if err != nil {
-		return false
-	}
-	would := inspect.Change{Object: c.Object}
-	return Compare(&would, live, merged) == nil && would.Action == inspect.Modify
-}
-
 // creationAfter says when the operation creates an object that is being deleted.
 func creationAfter(live *unstructured.Unstructured) string {
 	if f := live.GetFinalizers(); len(f) > 0 {
@@ -239,156 +216,6 @@ func (s *objects) hasRun(o plan.Object, i *resource.Info) bool {
 		return false
 	}
 	return reflect.DeepEqual(s.builder.Scope().Marked(old).Object, i.Object)
-}
-
-// previewUpdate previews the apply of an existing object.
-func (s *objects) previewUpdate(ctx context.Context, c *change, i *resource.Info, live *unstructured.Unstructured) error {
-	c.Action = inspect.Unchanged
-	live, next, err := s.dryRunOn(ctx, c.kind, c.Object, i, live)
-	refusal := preflight.RefusalOf(err)
-	if diagnose.LacksPermission(err) || preflight.IsNoDryRun(err) || diagnose.NamesNoField(err) {
-		if known := preflight.KnownRefusal(c.Object, s.deployed[c.Object], i); known != nil {
-			err, refusal = known, known
-		}
-	}
-	switch {
-	case err == nil:
-		err := s.compare(c, i, live, next)
-		if isCRD := c.Object.GroupKind() == (plan.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}); isCRD && c.Action == inspect.Modify {
-			c.Message = text.Join("; ", c.Message, preflight.CRDLosses(live, next))
-		}
-		if err == nil && c.Action == inspect.Unchanged && s.keepsChanges(c, i, live) {
-			c.Message = text.Join("; ", c.Message, "somebody has changed fields that client-side apply keeps in custom resources; lockstep drift shows them")
-		}
-		return err
-	case diagnose.LacksPermission(err) && s.deployed[c.Object] != nil:
-		return s.compareManifests(c, i, noPatches)
-	case preflight.IsNoDryRun(err) && s.deployed[c.Object] != nil:
-		return s.compareManifests(c, i, webhookNoDryRun)
-	case preflight.IsNoDryRun(err):
-		c.Action, c.Message = inspect.Modify, "changes unknown: "+webhookNoDryRun
-		return nil
-	}
-	if s.prepared.Resumes && len(diagnose.Immutable(err)) > 0 && status.HasFailed(live, s.builder.Fact(i).Rule) {
-		c.Action, c.Message = inspect.Replace, preflight.FailedReplaced
-		return nil
-	}
-	planned, named, why, readErr := preflight.Replacer{Client: s.client, Helm: s.helm, Prepared: s.prepared}.Plan(ctx, c.Object, i, err)
-	switch {
-	case readErr != nil:
-		return readErr
-	case why != "":
-		c.Action, c.Message = inspect.Refuse, why
-		return nil
-	case named:
-		return s.previewReplacement(c, i, planned)
-	}
-	if err = c.refuse(err); err == nil {
-		c.refused, c.intends = refusal, inspect.Modify
-	}
-	return err
-}
-
-// previewReplacement sets the change of an object that is replaced. Its fields are compared with the deployed manifest: no dry run
-// has the new object.
-func (s *objects) previewReplacement(c *change, i *resource.Info, planned cluster.Replacement) (err error) {
-	if s.deployed[c.Object] != nil {
-		err = s.compareRevisions(c, i)
-	}
-	c.Action, c.Message = inspect.Replace, planned.Message
-	return err
-}
-
-// compare sets the change from the result of a dry run.
-func (s *objects) compare(c *change, i *resource.Info, live, next *unstructured.Unstructured) error {
-	c.live, c.next = live, next
-	if err := Compare(&c.Change, live, next); err != nil || c.Action == inspect.Modify {
-		return err
-	}
-	switch { // an object may change although no field differs
-	case s.prepared.Resumes && status.HasFailed(live, s.builder.Fact(i).Rule):
-		c.Action, c.Message = inspect.Replace, preflight.FailedReplaced
-	case !isSameState(live, next):
-		c.Action, c.Message = inspect.Modify, "only the owners of its fields change"
-	}
-	return nil
-}
-
-// isSameState reports whether two states of an object differ at most in the generation, and in the times and the order of their field
-// managers. The API server counts a generation, too, when it stores another form of the same, such as an empty list that its answers
-// leave out, and orders the managers by their times.
-func isSameState(live, next *unstructured.Unstructured) bool {
-	return reflect.DeepEqual(live.Object, next.Object) || reflect.DeepEqual(timeless(live), timeless(next))
-}
-
-// timeless returns a copy of an object without what isSameState ignores.
-func timeless(u *unstructured.Unstructured) map[string]any {
-	u = u.DeepCopy()
-	unstructured.RemoveNestedField(u.Object, "metadata", "resourceVersion") // set by the dry run
-	unstructured.RemoveNestedField(u.Object, "metadata", "generation")
-	entries := u.GetManagedFields()
-	for n := range entries {
-		entries[n].Time = nil
-	}
-	slices.SortFunc(entries, func(a, b metav1.ManagedFieldsEntry) int {
-		return cmp.Or(cmp.Compare(a.Manager, b.Manager), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Subresource, b.Subresource), cmp.Compare(a.APIVersion, b.APIVersion))
-	})
-	u.SetManagedFields(entries)
-	return u.Object
-}
-
-// Compare sets Diff and Fields of a change to the differences between two states of the object, and Action
-// to Modify if there are any.
-func Compare(c *inspect.Change, live, next *unstructured.Unstructured) (err error) {
-	if c.Diff, c.Fields, err = compareObjects(live, next); err != nil {
-		return fmt.Errorf("compare %s: %w", c.Object, err)
-	}
-	if c.Diff != "" {
-		c.Action = inspect.Modify
-	}
-	return nil
-}
-
-// Why a preview does not compare the live object with a dry run.
-const (
-	noReads         = "this user may not read it"
-	noPatches       = "this user may not patch it, which a dry run requires"
-	noCreations     = "this user may not both create and patch it, which a dry run requires"
-	webhookNoDryRun = "its webhook does not support dry runs"
-)
-
-// compareManifests compares an object with the deployed manifest instead of a dry run. It
-// misses changes that were made in the cluster.
-func (s *objects) compareManifests(c *change, i *resource.Info, why string) error {
-	c.Action, c.Message = inspect.Unchanged, "compared with the last manifest, because "+why
-	return s.compareRevisions(c, i)
-}
-
-// compareRevisions is Compare for the deployed manifest and the operation's.
-func (s *objects) compareRevisions(c *change, i *resource.Info) error {
-	before, err := asUnstructured(s.builder.Scope().Marked(s.deployed[c.Object]))
-	if err != nil {
-		return err
-	}
-	after, err := asUnstructured(i)
-	if err != nil {
-		return err
-	}
-	c.live, c.next = before, after
-	return Compare(&c.Change, before, after)
-}
-
-// addRevisionFields sets the Fields of an object that is as the operation sends it to those that the operation changes, so
-// that they can still be seen once it has applied the object.
-func (s *objects) addRevisionFields(c *inspect.Change, kind event.PhaseKind) error {
-	i := s.target[c.Object]
-	if c.Action != inspect.Unchanged || kind != event.PhaseApply || i == nil || s.deployed[c.Object] == nil {
-		return nil
-	}
-	compared := change{Change: inspect.Change{Object: c.Object}}
-	err := s.compareRevisions(&compared, i)
-	c.Fields = compared.Fields
-	return err
 }
 
 // previewCreation checks whether an object could be created. A refusal counts only if it is
@@ -420,41 +247,4 @@ func (c *change) refuse(err error) error {
 	}
 	c.Action, c.Message, c.Conflict = inspect.Refuse, diagnose.Explain(err).Error(), diagnose.IsFieldConflict(err)
 	return nil
-}
-
-// previewRemoval checks whether the object exists and may be deleted.
-func (s *objects) previewRemoval(ctx context.Context, c *change) error {
-	i, err := s.info(c.Object)
-	if meta.IsNoMatchError(err) {
-		c.Action = inspect.Absent
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read %s: %w", c.Object, err)
-	}
-	live, err := s.live(ctx, i)
-	switch {
-	case apierrors.IsNotFound(err):
-		c.Action = inspect.Absent
-		return nil
-	case err != nil:
-		return fmt.Errorf("read %s: %w", c.Object, err)
-	}
-	c.Action = inspect.Delete
-	removal := cluster.Removal{Keep: s.prepared.Info.Name != "uninstall"}
-	if left, found := s.prepared.Leftovers.Of(c.Phase); found {
-		removal = left.Removal()
-	}
-	removal.Taken = cluster.NewTakenOver(s.prepared.Taken)
-	c.Message = removal.WhyKept(s.builder.Scope(), s.prepared.Target.Claims, manifest.FactOf(c.Object, live))
-	if c.Message == "" {
-		c.Message, err = cluster.WhyInUse(ctx, s.client, s.builder.Scope(), s.prepared.Target.Claims, c.Object)
-	}
-	if c.Message == "" && s.prepared.Info.Name == "uninstall" && s.prepared.Common.Provided.TakesOver(c.Object) {
-		c.Message = "another release of this run takes it over first"
-	}
-	if c.Message != "" {
-		c.Action = inspect.Keep
-	}
-	return err
 }
