@@ -380,6 +380,11 @@ func (o Operation) IsWatch() bool { return o.Name == "watch" }
 // Unit returns the unit that the event is about.
 func (e Event) Unit() Unit { return Unit{e.Phase, e.Group} }
 
+// Writes reports whether the event is about a request that applies or deletes an object, or about its result.
+func (e Event) Writes() bool {
+	return e.Kind == KindObject && e.Object != nil && (e.Status == Applying || e.Status == Deleting || e.Change != "")
+}
+
 // WarningEvent returns the event for a warning.
 func WarningEvent(w plan.Warning) Event {
 	return Event{Kind: KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message}

@@ -371,10 +371,15 @@ func buildRevision(b *manifest.Builder, rel *rel1.Release) (helmkube.ResourceLis
 // readRevision returns a revision with its objects. Lists among them are expanded.
 func readRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (session.OldRevision, helmkube.ResourceList, []plan.Warning, error) {
 	list, err := buildRevision(b, rel)
-	if err == nil {
-		err = b.ResolveStored(list...)
-	}
 	if err != nil {
+		return session.OldRevision{}, nil, nil, err
+	}
+	return resolveRevision(ctx, b, rel, list)
+}
+
+// resolveRevision is readRevision for a manifest that has been built.
+func resolveRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release, list helmkube.ResourceList) (session.OldRevision, helmkube.ResourceList, []plan.Warning, error) {
+	if err := b.ResolveStored(list...); err != nil {
 		return session.OldRevision{}, nil, nil, err
 	}
 	list, warnings := b.Expand(ctx, list)

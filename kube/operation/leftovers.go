@@ -28,15 +28,35 @@ type leftoverSearch struct {
 	claims    manifest.Claims
 	// planned are the objects of the target and of the old revision, which are already in the plan.
 	planned []helmkube.ResourceList
-	// contains are the objects of the manifests that were read.
+	// built are the manifests that were read, and contains their objects.
+	built    map[string]builtManifest
 	contains map[string]map[plan.Object]bool
+}
+
+// builtManifest is the result of buildRevision.
+type builtManifest struct {
+	list helmkube.ResourceList
+	err  error
+}
+
+// build returns the objects of a revision. It reads each manifest once.
+func (l *leftoverSearch) build(rel *rel1.Release) (helmkube.ResourceList, error) {
+	b, known := l.built[rel.Manifest]
+	if !known {
+		if l.built == nil {
+			l.built = map[string]builtManifest{}
+		}
+		b.list, b.err = buildRevision(l.builder, rel)
+		l.built[rel.Manifest] = b
+	}
+	return b.list, b.err
 }
 
 // leftovers returns the leftovers of all revisions. Each object is planned with the newest revision that has it.
 //
 // Rule R32a: all objects that any revision created, even a failed or interrupted one, are
 // removed if the target lacks them and they still exist and belong to the release.
-func (l leftoverSearch) leftovers() (out helmclient.Leftovers, warnings []plan.Warning) {
+func (l *leftoverSearch) leftovers() (out helmclient.Leftovers, warnings []plan.Warning) {
 	l.contains = map[string]map[plan.Object]bool{}
 	known := map[plan.Object]bool{}
 	for _, list := range l.planned {
@@ -68,9 +88,13 @@ func (l leftoverSearch) leftovers() (out helmclient.Leftovers, warnings []plan.W
 
 // leftoversOf returns the leftovers of one revision, and adds its objects to known. newer reports whether the revision is
 // newer than the old one.
-func (l leftoverSearch) leftoversOf(rel *rel1.Release, known map[plan.Object]bool) (left helmclient.Leftover, newer bool, warnings []plan.Warning) {
+func (l *leftoverSearch) leftoversOf(rel *rel1.Release, known map[plan.Object]bool) (left helmclient.Leftover, newer bool, warnings []plan.Warning) {
 	newer = l.old != nil && rel.Version > l.old.Version
-	revision, list, warnings, err := readRevision(l.session.Context, l.builder, rel)
+	var revision session.OldRevision
+	list, err := l.build(rel)
+	if err == nil {
+		revision, list, warnings, err = resolveRevision(l.session.Context, l.builder, rel, list)
+	}
 	if err != nil {
 		message := fmt.Sprintf("objects that only revision %d created are kept: %v; delete them yourself if they are no longer needed", rel.Version, err)
 		return left, newer, append(warnings, plan.Warning{Rule: "R32a", Message: message})
@@ -91,7 +115,7 @@ func (l leftoverSearch) leftoversOf(rel *rel1.Release, known map[plan.Object]boo
 }
 
 // created reports whether an object, as it was last seen, may be what one of the revisions created.
-func (l leftoverSearch) created(o plan.Object, s manifest.Seen) bool {
+func (l *leftoverSearch) created(o plan.Object, s manifest.Seen) bool {
 	return slices.ContainsFunc(l.revisions, func(rel *rel1.Release) bool {
 		return l.contains[rel.Manifest][o] && mayHaveCreated(l.session.Ledger, rel, s)
 	})
@@ -110,7 +134,7 @@ func addUnknown(known map[plan.Object]bool, resources []plan.Resource) map[plan.
 
 // present returns the objects of a list that exist and belong to the release and, if includeUnreadable is set, those that
 // the user may not read.
-func (l leftoverSearch) present(list helmkube.ResourceList, includeUnreadable bool) helmkube.ResourceList {
+func (l *leftoverSearch) present(list helmkube.ResourceList, includeUnreadable bool) helmkube.ResourceList {
 	l.builder.Prefetch(l.session.Context, list, nil)
 	return list.Filter(func(i *resource.Info) bool {
 		f := l.builder.Fact(i)
@@ -122,33 +146,36 @@ func (l leftoverSearch) present(list helmkube.ResourceList, includeUnreadable bo
 	})
 }
 
-// lastApplied returns the objects of a list as the release has applied them before, for client-side apply.
+// lastApplied returns the objects of a list as the release has applied them before, for client-side apply; nil for server-side apply.
 //
 // Rule R32a, for fields: what any revision brought is removed if the target lacks it, also if that revision failed. Helm compares
 // with the deployed revision alone, and so keeps what those that failed since have added. For an object that a rollback brings
 // back, it takes the live object instead, and so removes the fields of everybody else.
-func lastApplied(b *manifest.Builder, revs *release.Revisions, list helmkube.ResourceList) *manifest.Applied {
-	applied := manifest.NewApplied(b, list)
+func (l *leftoverSearch) lastApplied(m helmclient.Method, revs *release.Revisions, list helmkube.ResourceList) *manifest.Applied {
+	if !m.ClientSide {
+		return nil
+	}
+	applied := manifest.NewApplied(l.builder, list)
 	all := slices.SortedFunc(slices.Values(slices.Concat(revs.All, revs.Pruned())), func(x, y *rel1.Release) int { return cmp.Compare(y.Version, x.Version) })
 	for _, rel := range all {
 		if applied.Complete() {
 			break
 		}
-		old, err := buildRevision(b, rel)
+		old, err := l.build(rel)
 		if err != nil {
 			continue // its kinds are no longer served
 		}
 		deployed := release.WasDeployed(rel)
 		if !deployed {
-			old = reached(b, rel, old)
+			old = sent(l.builder, rel, old)
 		}
 		applied.Add(old, deployed)
 	}
 	return applied
 }
 
-// reached returns the objects of a revision whose groups its run has started, all of them if its record does not say that.
-func reached(b *manifest.Builder, rel *rel1.Release, list helmkube.ResourceList) helmkube.ResourceList {
+// sent returns the objects of a revision that its run has sent, all of them if its record does not say that.
+func sent(b *manifest.Builder, rel *rel1.Release, list helmkube.ResourceList) helmkube.ResourceList {
 	course := release.CourseOf(rel)
 	if len(course.Groups) == 0 {
 		return list
@@ -157,13 +184,16 @@ func reached(b *manifest.Builder, rel *rel1.Release, list helmkube.ResourceList)
 	if err != nil {
 		return list
 	}
-	started := map[plan.Object]bool{}
+	sent := map[plan.Object]bool{}
 	for _, g := range planned.Phase.Groups {
-		if slices.ContainsFunc(course.Groups, func(t release.Timing) bool { return t.Phase == planned.Phase.Name && t.Group == g.ID }) {
+		for _, t := range course.Groups {
+			if t.Phase != planned.Phase.Name || t.Group != g.ID {
+				continue
+			}
 			for _, o := range g.Objects {
-				started[o] = true
+				sent[o] = !slices.Contains(t.Unsent, o)
 			}
 		}
 	}
-	return list.Filter(func(i *resource.Info) bool { return started[cluster.ObjectOf(i)] })
+	return list.Filter(func(i *resource.Info) bool { return sent[cluster.ObjectOf(i)] })
 }

@@ -103,8 +103,8 @@ func (p planInput) plan(s *session.Session, info event.Operation) (*session.Prep
 	}
 	leftovers, more := search.leftovers()
 	warnings = append(warnings, more...)
-	if p.target.ClientSide && p.state != nil {
-		p.target.Applied = lastApplied(p.builder, p.state.Revisions, p.list)
+	if p.state != nil {
+		p.target.Applied = search.lastApplied(p.target.Method, p.state.Revisions, p.list)
 	}
 	newer, older := leftovers.Planned()
 	pre, post := helmclient.HookPhases(p.target.Release, "", p.hooks, scoped)

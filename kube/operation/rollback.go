@@ -225,9 +225,7 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 	}
 	leftovers, _ := search.leftovers()
 	method := rb.method(target)
-	if method.ClientSide {
-		method.Applied = lastApplied(b, revs, list)
-	}
+	method.Applied = search.lastApplied(method, revs, list)
 	prepared := &session.Prepared{
 		Common: s.Common, Info: event.Operation{Name: "rollback"},
 		Target: session.Target{

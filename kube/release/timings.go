@@ -8,6 +8,7 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // Timing is the status and duration of a group in the run that created a revision.
@@ -19,6 +20,8 @@ type Timing struct {
 	Took    time.Duration `json:"took"` // in ns, from the first request to the final status
 	// Unchanged is set if all objects were up to date.
 	Unchanged bool `json:"unchanged,omitempty"`
+	// Unsent are the objects that the run has not applied, because it failed or was ended before.
+	Unsent []plan.Object `json:"unsent,omitempty"`
 }
 
 // Course is what the record of a revision keeps of the run that created it.
@@ -54,6 +57,7 @@ func CourseIn(events []event.Event, rollback bool) Course {
 		s.Apply(e)
 	}
 	out := Course{Approvals: s.Approvals}
+	written := writtenIn(events)
 	for _, e := range events {
 		if e.Kind == event.KindNoReturn && e.Group != "" && !rollback { // not of an earlier run or another release
 			out.NoReturn = append(out.NoReturn, e.Message)
@@ -72,14 +76,43 @@ func CourseIn(events []event.Event, rollback bool) Course {
 			if end.IsZero() {
 				end = s.Now
 			}
-			out.Groups = append(out.Groups, Timing{
+			t := Timing{
 				Phase: name, Group: g.ID, Status: g.Status,
 				Started: g.Started, Took: end.Sub(g.Started),
 				Unchanged: len(g.Objects) > 0 && !slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return o.Change != event.Unchanged }),
-			})
+			}
+			if p.Kind == event.PhaseApply {
+				t.Unsent = unsent(g, written[p.Name])
+			}
+			out.Groups = append(out.Groups, t)
 		}
 	}
 	return out
+}
+
+// writtenIn returns the objects that a run has applied or deleted, by phase. An edit runs phases of the same names again.
+func writtenIn(events []event.Event) map[string]map[plan.Object]bool {
+	all := map[string]map[plan.Object]bool{}
+	for _, e := range events {
+		if !e.Writes() {
+			continue
+		}
+		if all[e.Phase] == nil {
+			all[e.Phase] = map[plan.Object]bool{}
+		}
+		all[e.Phase][*e.Object] = true
+	}
+	return all
+}
+
+// unsent returns the objects of a group that are not in written.
+func unsent(g *event.GroupState, written map[plan.Object]bool) (objects []plan.Object) {
+	for _, o := range g.Objects {
+		if !written[o.Object] {
+			objects = append(objects, o.Object)
+		}
+	}
+	return objects
 }
 
 // Usual returns the duration of each unit in the latest deployed revision that changed it. It reads the

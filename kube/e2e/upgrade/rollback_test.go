@@ -3,6 +3,7 @@ package upgrade
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -12,12 +13,14 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
+	"lockstep/kube/throwaway/faultproxy"
 )
 
 // TestRollbackToUnsequenced rolls back, all at once, to a revision that was not sequenced:
@@ -188,5 +191,36 @@ func TestRollbackOfAnUntouchedObject(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRollbackOfAnUnsentObject: the record of a failed revision says which objects of a group that has started were never sent. With
+// client-side apply, a rollback by hand keeps what somebody else has set in one, although the revision has the same field (R32a).
+func TestRollbackOfAnUnsentObject(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := func(annotations map[string]string, data ...string) func(*kube.Deploy) {
+		docs := []string{rig.ConfigMap("refused", nil, data...), rig.Deployment("web", annotations, "0s")}
+		return rig.UseChart(rig.ChartOf(t, docs...), func(d *kube.Deploy) { d.ServerSide = "false" })
+	}
+	r.Deploy("plain", chart(nil))
+	deployments := r.Cluster.AppsV1().Deployments(r.Namespace)
+	theirs := []byte(`{"metadata": {"annotations": {"extra": "theirs"}}}`)
+	if _, err := deployments.Patch(t.Context(), "web", types.MergePatchType, theirs, metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
+		t.Fatal(err)
+	}
+	c := r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
+		refuse := req.Method == http.MethodPatch && strings.HasSuffix(req.URL.Path, "/configmaps/refused") && req.URL.Query().Get("dryRun") == ""
+		if refuse {
+			faultproxy.Refuse(w, http.StatusUnprocessableEntity, "Invalid", "made to fail")
+		}
+		return refuse
+	}}, "")
+	op, err := r.WithClient(c).Upgrade("plain", chart(map[string]string{"extra": "two"}, "v: two"))
+	r.MustFail(op, err, "made to fail")
+	r.MustRun(r.Rollback(1))
+	d, err := deployments.Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil || d.Annotations["extra"] != "theirs" {
+		t.Errorf("Deployment/web has the annotations %v, %v", d.Annotations, err)
 	}
 }
