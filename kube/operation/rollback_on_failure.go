@@ -127,7 +127,8 @@ const lookTimeout = 10 * time.Second
 
 // leftBehind names the objects that the run created and that still exist (R43), "" for none.
 func (op *Operation) leftBehind() string {
-	deleting, left := leftBehind(op.feed.Events())
+	x := effectsOf(op.feed.Events())
+	deleting, left := x.deleting, x.left
 	op.mu.Lock()
 	attempts := slices.Clone(op.attempts)
 	op.mu.Unlock()
@@ -158,58 +159,62 @@ func (op *Operation) leftBehind() string {
 	return strings.Join(notes, "; ")
 }
 
-// leftBehind returns the objects that a run created and that it has not seen gone, by its events. Those that it found are none, also
-// if it deleted them and its rollback created them again.
-func leftBehind(events []event.Event) (deleting, left []plan.Object) {
-	existed := map[plan.Object]bool{}
+// effects are what a run has done to the cluster, by its events.
+type effects struct {
+	revision int                  // the first that it was to create
+	touched  map[plan.Object]bool // it may have applied or deleted them
+	deleted  map[plan.Object]bool // those that it has changed, true if it has deleted them since
+	// left are the objects that it created and has not seen gone, without those that are being deleted. Those that it found are
+	// none, also if it deleted them and its rollback created them again.
+	left, deleting []plan.Object
+}
+
+func effectsOf(events []event.Event) effects {
+	x, existed := effects{touched: map[plan.Object]bool{}, deleted: map[plan.Object]bool{}}, map[plan.Object]bool{}
 	for _, e := range events {
+		if e.Operation != nil && x.revision == 0 { // an edit creates more revisions
+			x.revision = e.Operation.Revision
+		}
 		if e.Kind != event.KindObject || e.Object == nil {
 			continue
 		}
-		if _, seen := existed[*e.Object]; !seen && e.Change != "" {
-			existed[*e.Object] = e.Change != event.Created && e.Change != event.Absent
+		if e.Writes() {
+			x.touched[*e.Object] = true
+		}
+		if e.Change != "" {
+			if _, seen := x.deleted[*e.Object]; !seen {
+				existed[*e.Object] = e.Change != event.Created && e.Change != event.Absent
+			}
+			x.deleted[*e.Object] = e.Change == event.Deleted
 		}
 		is := func(o plan.Object) bool { return o == *e.Object }
-		switch created := slices.ContainsFunc(left, is); {
+		switch created := slices.ContainsFunc(x.left, is); {
 		case e.Status == event.Gone || e.Change == event.Deleted && e.Status != event.Deleting:
-			left, deleting = slices.DeleteFunc(left, is), slices.DeleteFunc(deleting, is)
+			x.left, x.deleting = slices.DeleteFunc(x.left, is), slices.DeleteFunc(x.deleting, is)
 		case e.Change == event.Deleted && created:
-			left, deleting = slices.DeleteFunc(left, is), append(deleting, *e.Object)
+			x.left, x.deleting = slices.DeleteFunc(x.left, is), append(x.deleting, *e.Object)
 		case e.Change == event.Created && !created && !existed[*e.Object]:
-			left, deleting = append(left, *e.Object), slices.DeleteFunc(deleting, is)
+			x.left, x.deleting = append(x.left, *e.Object), slices.DeleteFunc(x.deleting, is)
 		}
 	}
-	return deleting, left
+	return x
 }
 
 // untouched returns whether nobody has applied or deleted an object for the release since the target was deployed. It returns nil
 // if that is not known, because of a revision that failed before this run, or of what earlier pods of its Job did.
 func (op *Operation) untouched(revs *release.Revisions, target *rel1.Release) func(plan.Object) bool {
-	first, touched := 0, map[plan.Object]bool{}
-	for _, e := range op.feed.Events() {
-		if e.Operation != nil && first == 0 { // an edit creates more revisions
-			first = e.Operation.Revision
-		}
-		if e.Kind == event.KindObject && e.Object != nil && (e.Status == event.Applying || e.Status == event.Deleting || e.Change != "") {
-			touched[*e.Object] = true
-		}
-	}
-	earlier := func(rel *rel1.Release) bool { return rel.Version > target.Version && rel.Version < first }
+	x := effectsOf(op.feed.Events())
+	earlier := func(rel *rel1.Release) bool { return rel.Version > target.Version && rel.Version < x.revision }
 	if op.prepared.Common.Journal.Before().Start != nil || slices.ContainsFunc(slices.Concat(revs.All, revs.Pruned()), earlier) {
 		return nil
 	}
-	return func(o plan.Object) bool { return !touched[o] }
+	return func(o plan.Object) bool { return !x.touched[o] }
 }
 
 // Kept names what the removals of the run have kept: the claims of the StatefulSets that it has deleted, and the objects of others
 // that it had taken over; "" for nothing.
 func (op *Operation) Kept() string {
-	deleted := map[plan.Object]bool{}
-	for _, e := range op.feed.Events() {
-		if e.Kind == event.KindObject && e.Object != nil && e.Change != "" {
-			deleted[*e.Object] = e.Change == event.Deleted
-		}
-	}
+	deleted := effectsOf(op.feed.Events()).deleted
 	op.mu.Lock()
 	attempts := slices.Clone(op.attempts)
 	op.mu.Unlock()

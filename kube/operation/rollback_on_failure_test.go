@@ -47,10 +47,10 @@ func TestLeftBehind(t *testing.T) { // R43
 		object("old", event.Deleting, event.Deleted), object("restored", event.Gone, event.Deleted), object("restored", event.Ready, event.Created),
 		object("hangs", event.Deleting, event.Deleted), object("gone", event.Deleting, event.Deleted), object("gone", event.Gone, ""),
 	}
-	if deleting, left := leftBehind(events); firstTen(deleting) != "ConfigMap/hangs" || firstTen(left) != "ConfigMap/kept" {
-		t.Errorf("being deleted: %v, left: %v", deleting, left)
+	if x := effectsOf(events); firstTen(x.deleting) != "ConfigMap/hangs" || firstTen(x.left) != "ConfigMap/kept" {
+		t.Errorf("being deleted: %v, left: %v", x.deleting, x.left)
 	}
-	if deleting, left := leftBehind(append(events, object("hangs", event.Gone, ""), object("kept", event.Gone, ""))); len(deleting)+len(left) > 0 {
-		t.Errorf("being deleted: %v, left: %v, although all objects are gone", deleting, left)
+	if x := effectsOf(append(events, object("hangs", event.Gone, ""), object("kept", event.Gone, ""))); len(x.deleting)+len(x.left) > 0 {
+		t.Errorf("being deleted: %v, left: %v, although all objects are gone", x.deleting, x.left)
 	}
 }
