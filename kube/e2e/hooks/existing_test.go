@@ -1,14 +1,18 @@
 package hooks
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
@@ -254,4 +258,95 @@ func TestHookOfTwoEvents(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHookLeftByTheSameRun: what a hook without before-hook-creation has left only warns if the operation is the same run, as an edit
+// or as the next pod of its Job, or if it takes objects over (R22, R46, S13).
+func TestHookLeftByTheSameRun(t *testing.T) {
+	t.Parallel()
+	const ready, never = "sandbox/ready-delay: 0s", "sandbox/fail: never-ready"
+	hook := map[string]string{"helm.sh/hook": "pre-install,pre-upgrade", "helm.sh/hook-delete-policy": "hook-failed"}
+	chart := func() *charts.Chart {
+		return rig.MakeChart(t, rig.Files{"values.yaml": "web: '" + ready + "'\ntook: 10ms\n", "templates/all.yaml": rig.Job("migrate", hook, "{{ .Values.took }}") +
+			"\n---\n" + strings.Replace(rig.Deployment("web", nil, "0s"), "{"+ready+"}", "{ {{ .Values.web }} }", 1)})
+	}
+	const exists, notAgain = "Job/migrate already exists", "does not run it again"
+	t.Run("edit", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		op, err := r.Install("plain", rig.UseChart(chart(), func(i *kube.Deploy) {
+			i.HoldOnFailure, i.ReadinessTimeout, i.Values = true, 3*time.Second, map[string]any{"web": never}
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		holds := 0
+		out := r.Run(op, func(e event.Event) {
+			if e.Kind != event.KindRun || e.Status != event.Held {
+				return
+			}
+			if holds++; holds > 1 {
+				op.Command(event.Command{Name: event.Stop})
+				return
+			}
+			op.Command(event.Command{Name: event.Edit, Values: "web: '" + ready + "'"})
+		})
+		if out.State.Exit != 0 || !out.HasWarning("", exists, notAgain) {
+			t.Errorf("exit %d: %s; warnings %v", out.State.Exit, out.State.Message, out.State.Warnings)
+		}
+	})
+	t.Run("next pod", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		var store killedStore
+		pod := func(values map[string]any) (*kube.Operation, error) {
+			return r.Install("plain", rig.UseChart(chart(), func(i *kube.Deploy) {
+				i.Values, i.ReadinessTimeout = values, 3*time.Second
+				i.Job, i.Journal = r.Namespace+"/job/uid", rig.OpenJournal(t, &store).Entry("")
+			}))
+		}
+		op, err := pod(map[string]any{"web": never})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := r.Run(op, func(e event.Event) {
+			if e.Kind == event.KindObject && e.Object.Name == "migrate" && e.Status == event.Ready {
+				store.killed.Store(true)
+			}
+		})
+		if out.State.Exit != 1 {
+			t.Fatalf("exit %d: %s", out.State.Exit, out.State.Message)
+		}
+		op, err = pod(map[string]any{"took": "20ms"}) // another hook: only the run is the same
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := op.Warnings(); !slices.ContainsFunc(w, func(w plan.Warning) bool {
+			return strings.Contains(w.Message, exists) && strings.Contains(w.Message, notAgain)
+		}) {
+			t.Errorf("warnings %v", w)
+		}
+	})
+	t.Run("take ownership", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t)
+		r.Deploy("plain", rig.UseChart(chart(), nil))
+		op, err := r.Upgrade("plain", rig.UseChart(chart(), func(u *kube.Deploy) { u.TakeOwnership = true }))
+		if out := r.MustRun(op, err); !out.HasWarning("", exists, notAgain) {
+			t.Errorf("warnings %v", out.State.Warnings)
+		}
+	})
+}
+
+// killedStore is the journal of a pod that keeps nothing more once it has been killed.
+type killedStore struct {
+	rig.Store
+	killed atomic.Bool
+}
+
+func (s *killedStore) Save(ctx context.Context, data []byte) error {
+	if s.killed.Load() {
+		return nil
+	}
+	return s.Store.Save(ctx, data)
 }
