@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	helmkube "helm.sh/helm/v4/pkg/kube"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	helmstorage "helm.sh/helm/v4/pkg/storage"
 
@@ -20,7 +19,6 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/drift"
 	"lockstep/kube/helmclient"
-	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 	"lockstep/kube/session"
@@ -357,34 +355,6 @@ func (op *Operation) newSession(ctx context.Context, writes *connect.Writes) (*s
 		s.Client.TakeKinds(op.checked)
 	}
 	return s, err
-}
-
-// buildRevision returns the objects in the manifest of a revision.
-func buildRevision(b *manifest.Builder, rel *rel1.Release) (helmkube.ResourceList, error) {
-	list, _, err := b.Build(rel.Manifest)
-	if err != nil {
-		return nil, fmt.Errorf("read the manifest of revision %d: %w", rel.Version, err)
-	}
-	return list, nil
-}
-
-// readRevision returns a revision with its objects. Lists among them are expanded.
-func readRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (session.OldRevision, helmkube.ResourceList, []plan.Warning, error) {
-	list, err := buildRevision(b, rel)
-	if err != nil {
-		return session.OldRevision{}, nil, nil, err
-	}
-	return resolveRevision(ctx, b, rel, list)
-}
-
-// resolveRevision is readRevision for a manifest that has been built.
-func resolveRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release, list helmkube.ResourceList) (session.OldRevision, helmkube.ResourceList, []plan.Warning, error) {
-	if err := b.ResolveStored(list...); err != nil {
-		return session.OldRevision{}, nil, nil, err
-	}
-	list, warnings := b.Expand(ctx, list)
-	revision := helmclient.Revision{Tree: release.TreeOf(rel), Resources: b.Resources(list)}
-	return session.OldRevision{Release: rel, Revision: revision, List: list}, list, warnings, nil
 }
 
 // recordRetryGrace is how long a request for a release record is retried before a warning.

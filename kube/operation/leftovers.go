@@ -2,6 +2,7 @@ package operation
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -196,4 +197,32 @@ func sent(b *manifest.Builder, rel *rel1.Release, list helmkube.ResourceList) he
 		}
 	}
 	return list.Filter(func(i *resource.Info) bool { return sent[cluster.ObjectOf(i)] })
+}
+
+// buildRevision returns the objects in the manifest of a revision.
+func buildRevision(b *manifest.Builder, rel *rel1.Release) (helmkube.ResourceList, error) {
+	list, _, err := b.Build(rel.Manifest)
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest of revision %d: %w", rel.Version, err)
+	}
+	return list, nil
+}
+
+// readRevision returns a revision with its objects. Lists among them are expanded.
+func readRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (session.OldRevision, helmkube.ResourceList, []plan.Warning, error) {
+	list, err := buildRevision(b, rel)
+	if err != nil {
+		return session.OldRevision{}, nil, nil, err
+	}
+	return resolveRevision(ctx, b, rel, list)
+}
+
+// resolveRevision is readRevision for a manifest that has been built.
+func resolveRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release, list helmkube.ResourceList) (session.OldRevision, helmkube.ResourceList, []plan.Warning, error) {
+	if err := b.ResolveStored(list...); err != nil {
+		return session.OldRevision{}, nil, nil, err
+	}
+	list, warnings := b.Expand(ctx, list)
+	revision := helmclient.Revision{Tree: release.TreeOf(rel), Resources: b.Resources(list)}
+	return session.OldRevision{Release: rel, Revision: revision, List: list}, list, warnings, nil
 }

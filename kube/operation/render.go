@@ -135,6 +135,26 @@ func (o *ChartOptions) orderTree(c session.Common, tree *plan.Chart, rendered *r
 	return order, order.Tree(tree), order.Warnings(), order.Check()
 }
 
+// addRendered adds a rendered chart to p: its release, its inferred order and its conflicts. It returns the tree to plan by.
+func (d *Deploy) addRendered(p *planInput, r *rendered, tree *plan.Chart) (_ *plan.Chart, err error) {
+	var warnings []plan.Warning
+	if d.Order == OrderInferred {
+		p.target.Declared, p.target.Undeclared = tree, !r.declaresOrder(tree)
+	}
+	if p.inferredOrder, tree, warnings, err = d.orderTree(d.Common, tree, r); err != nil {
+		return nil, err
+	}
+	r.warnings = append(r.warnings, warnings...)
+	claims, err := p.state.claims(d.Common, r.builder, r.release, d.TakeOwnership)
+	if err != nil {
+		return nil, err
+	}
+	claims.Hooks = claims.AdoptHooks(r.builder, r.list)
+	p.conflicts = append(p.conflicts, preflight.CheckOwners(r.builder, r.list, claims, d.Provided)...)
+	p.rendered, p.target.Release, p.target.Outputs, p.target.Lookups, p.target.Claims = r, r.release, r.outputs, r.lookups, claims
+	return tree, nil
+}
+
 // reorder returns the record of a revision that is about to be stored. If Helm has rendered other objects than those of the plan,
 // because crds/ were applied since (see runWithCachedOutputs), it infers their order: names may change with each rendering.
 func (d *Deploy) reorder(p *session.Prepared, client *helmclient.Client, rel *rel1.Release) (record *release.Record, err error) {

@@ -172,26 +172,6 @@ func (d *Deploy) plan(s *session.Session, state *releaseState) (*session.Prepare
 	return p.planRevision(s, info, tree)
 }
 
-// addRendered adds a rendered chart to p: its release, its inferred order and its conflicts. It returns the tree to plan by.
-func (d *Deploy) addRendered(p *planInput, r *rendered, tree *plan.Chart) (_ *plan.Chart, err error) {
-	var warnings []plan.Warning
-	if d.Order == OrderInferred {
-		p.target.Declared, p.target.Undeclared = tree, !r.declaresOrder(tree)
-	}
-	if p.inferredOrder, tree, warnings, err = d.orderTree(d.Common, tree, r); err != nil {
-		return nil, err
-	}
-	r.warnings = append(r.warnings, warnings...)
-	claims, err := p.state.claims(d.Common, r.builder, r.release, d.TakeOwnership)
-	if err != nil {
-		return nil, err
-	}
-	claims.Hooks = claims.AdoptHooks(r.builder, r.list)
-	p.conflicts = append(p.conflicts, preflight.CheckOwners(r.builder, r.list, claims, d.Provided)...)
-	p.rendered, p.target.Release, p.target.Outputs, p.target.Lookups, p.target.Claims = r, r.release, r.outputs, r.lookups, claims
-	return tree, nil
-}
-
 // newTarget returns the settings of the target, without the rendered chart. The values decide which subcharts are enabled.
 func (d *Deploy) newTarget(s *session.Session, values map[string]any) (target session.Target, crds preflight.Findings, err error) {
 	target = session.Target{Method: helmclient.Method{Force: d.ForceConflicts, Replace: d.ForceReplace, Adopts: true}}
