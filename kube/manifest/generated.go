@@ -27,7 +27,7 @@ import (
 
 // CreateGenerated creates an object with a generateName.
 func CreateGenerated(i *resource.Info) error {
-	helper := resource.NewHelper(i.Client, i.Mapping).WithFieldManager(connect.FieldManager).WithFieldValidation("Strict")
+	helper := resource.NewHelper(i.Client, i.Mapping).WithFieldManager(connect.FieldManager)
 	obj, err := helper.Create(i.Namespace, true, i.Object)
 	if err != nil {
 		return fmt.Errorf("create: %w", err)

@@ -75,8 +75,8 @@ func versionNumber(s string) int {
 }
 
 // checkFields refuses objects that the API server would refuse because of an invalid name, an unknown field or a value that
-// does not fit. With a client-side patch the API server ignores unknown fields, as in Helm, so checkFields only warns. It
-// sends a dry run of each object that may be malformed.
+// does not fit. With client-side apply Helm lets the API server ignore unknown fields, unless it replaces the object, so checkFields
+// only warns. It sends a dry run of each object that may be malformed.
 func (v *clusterView) checkFields(planned *plannedObjects, p *session.Prepared) (out findings) {
 	suspects := slices.DeleteFunc(slices.Clone(planned.objects), func(o *incomingObject) bool { return !mayBeMalformed(o) })
 	faults := make([][]diagnose.FieldFault, len(suspects))
@@ -86,14 +86,14 @@ func (v *clusterView) checkFields(planned *plannedObjects, p *session.Prepared) 
 		if !native(o) {
 			newSchema = planned.availabilityOf(o.Object, p.Common.Provided)
 		}
-		patched := p.Target.ClientSide && !p.Target.Replace && !o.new && !o.hook
+		lenient := p.Target.ClientSide && (o.new || o.hook || !p.Target.Replace)
 		if len(faults[i]) == 0 || newSchema == certain || v.skipsCRD(o, p) {
 			continue
 		}
 		for _, f := range faults[i] {
 			fix := fixOf(f)
 			switch {
-			case patched && !f.Undecodable:
+			case lenient && !f.Undecodable:
 				out.warnings = append(out.warnings, o.warning("%s: %s: the API server ignores it; %s", o, f.Text, fix))
 			case newSchema == possible:
 				out.warnings = append(out.warnings, o.warning("%s: %s: the API server will refuse the object "+

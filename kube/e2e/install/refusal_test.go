@@ -143,7 +143,7 @@ func TestMalformedFields(t *testing.T) {
 		{name: "unknown field, applied on the client", docs: func(string) []string {
 			return []string{rig.Object("apps/v1/Deployment/web", nil, pod("")+"  replica: 2")}
 		},
-			change: func(i *kube.Deploy) { i.ServerSide = "false" }, want: []string{"Deployment/web: unknown field spec.replica; remove it or correct its name"}},
+			change: func(i *kube.Deploy) { i.ServerSide = "false" }},
 		{name: "in a namespace that does not exist", docs: func(string) []string { return []string{rig.ConfigMap("a", nil, "b: c\ndta: {}")} },
 			change: func(i *kube.Deploy) { i.Namespace, i.CreateNamespace = i.Namespace+"-new", true }, want: []string{"ConfigMap/a: unknown field dta; "}},
 		{name: "wrong type", docs: func(string) []string {
@@ -205,17 +205,23 @@ func TestMalformedFields(t *testing.T) {
 	}
 }
 
-// TestUnknownFieldInPatch: a client-side upgrade patches objects, and the API server only warns about unknown fields of a
-// patch (R2a).
-func TestUnknownFieldInPatch(t *testing.T) {
+// TestUnknownFieldOnTheClient: with client-side apply the API server only warns about unknown fields, of new objects, of a hook, of one
+// with a generateName and of a patch, as with Helm (R2a).
+func TestUnknownFieldOnTheClient(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Meddles = "the record has a field that the API server ignores"
-	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), func(i *kube.Deploy) { i.ServerSide = "false" }))
-	out := r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "b: c\ndta: {}")), nil)))
-	if !out.HasWarning("", "ConfigMap/a: unknown field dta: the API server ignores it; remove it or correct its name") {
-		t.Errorf("warnings %v", out.State.Warnings)
+	r.Meddles = "the record has fields that the API server ignores"
+	chart := rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "b: c\ndta: {}"), rig.WithGenerateName(rig.ConfigMap("made-", nil, "b: c\ndta: {}")),
+		rig.Object("v1/ConfigMap/hook", map[string]string{"helm.sh/hook": "pre-install"}, "dta: {}")), func(i *kube.Deploy) { i.ServerSide = "false" })
+	want := func(out rig.Outcome, objects ...string) {
+		for _, o := range objects {
+			if !out.HasWarning("", o+": unknown field dta: the API server ignores it; remove it or correct its name") {
+				t.Errorf("no warning of %s: %v", o, out.State.Warnings)
+			}
+		}
 	}
+	want(r.MustRun(r.Install("plain", chart)), "ConfigMap/a", "ConfigMap/made-", "ConfigMap/hook")
+	want(r.MustRun(r.Upgrade("plain", chart)), "ConfigMap/a")
 }
 
 // TestUndecodableValue: the API server refuses a patch with a value that it cannot decode, also in a client-side upgrade,
