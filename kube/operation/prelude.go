@@ -63,8 +63,7 @@ func (a *attempt) createNamespace() error {
 	})
 }
 
-// applyCRDs runs the phase of crds/, then drops the cached kinds. As in Helm, existing CRDs stay unchanged, unless
-// crds.Upgrade is set.
+// applyCRDs runs the phase of crds/, then drops the cached kinds.
 func (a *attempt) applyCRDs(crds session.CRDs) error {
 	phases := crds.Phases()
 	if len(phases) == 0 {
@@ -78,14 +77,14 @@ func (a *attempt) applyCRDs(crds session.CRDs) error {
 	manifest.DropPrefetched(list)
 	var created atomic.Bool
 	claims := a.session.Claims
-	claims.Leave = !crds.Upgrade
+	claims.Leave = !crds.Upgrade // the checks know whose the CRDs in crds.Updates are
 	err = a.runPreludePhase(phases[0], list, claims, func(i *resource.Info) error {
 		switch {
 		case a.session.Builder.Fact(i).Seen().Version == "":
 			created.Store(true)
 			_, err := a.helm.Client.Create(helmkube.ResourceList{i})
 			return err
-		case !crds.Upgrade:
+		case !crds.Applies(a.session.Builder.Fact(i).Resource.Object):
 			return i.Get()
 		}
 		_, err := a.helm.Client.Update(nil, helmkube.ResourceList{i}, crds.Method().Options()...)
@@ -94,7 +93,7 @@ func (a *attempt) applyCRDs(crds session.CRDs) error {
 	if err != nil {
 		return err
 	}
-	a.crdsApplied = crds.Upgrade || created.Load()
+	a.crdsApplied = crds.Upgrade || len(crds.Updates) > 0 || created.Load()
 	return a.forgetKinds()
 }
 

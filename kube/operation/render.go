@@ -197,13 +197,13 @@ func (p planInput) lostOrder(c session.Common, tree *plan.Chart) []plan.Warning 
 
 // crds returns the objects in crds/ to apply. The values decide which subcharts are enabled. clientSide is set if Helm would
 // create them on the client.
-func (o *ChartOptions) crds(values map[string]any, clientSide bool) (session.CRDs, error) {
-	upgrade := o.CRDs == CRDsUpgrade
-	if o.CRDs == CRDsSkip {
+func (d *Deploy) crds(values map[string]any, clientSide bool) (session.CRDs, error) {
+	upgrade := d.CRDs == CRDsUpgrade
+	if d.CRDs == CRDsSkip {
 		return session.CRDs{}, nil
 	}
-	docs, err := o.Chart.CRDs(values, clientSide && !upgrade)
-	return session.CRDs{Root: o.Chart.Name(), Docs: docs, Upgrade: upgrade, Force: o.ForceConflicts}, err
+	docs, err := d.Chart.CRDs(values, clientSide && !upgrade)
+	return session.CRDs{Root: d.Chart.Name(), Namespace: d.Namespace, Docs: docs, Upgrade: upgrade, Force: d.ForceConflicts}, err
 }
 
 // helmAction runs a Helm action on a chart and values. It changes both.

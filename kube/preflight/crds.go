@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -24,6 +25,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/kube/cluster"
+	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
 	"lockstep/kube/manifest"
 	"lockstep/kube/session"
@@ -62,6 +64,42 @@ func CheckCRDs(s *session.Session, crds session.CRDs) (found Findings, err error
 		}
 	}
 	return found, nil
+}
+
+// UpdatedCRDs returns the names of the existing CRDs in crds/ that an install applies, too, as Helm does with server-side apply: those
+// that it changes and that lose nothing. A warning names each that would lose something, which is left as it is.
+func UpdatedCRDs(s *session.Session, crds session.CRDs) (names map[string]bool, warnings []plan.Warning, err error) {
+	names = map[string]bool{}
+	for _, d := range crds.Docs {
+		if d.Object.GroupVersionKind() != crdResource.GroupVersion().WithKind(crdKind.Kind) {
+			continue
+		}
+		client, name := s.Client.Dynamic.Resource(crdResource), d.Object.GetName()
+		live, err := client.Get(s.Context, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: read CustomResourceDefinition/%s: %w", d.Source, name, err)
+		}
+		applied, err := client.Apply(s.Context, name, d.Object, metav1.ApplyOptions{Force: crds.Force, FieldManager: connect.FieldManager, DryRun: []string{metav1.DryRunAll}})
+		if err == nil && reflect.DeepEqual(applied.Object["spec"], live.Object["spec"]) {
+			continue
+		}
+		why := ""
+		if err != nil {
+			why = diagnose.Explain(err).Error()
+		} else if why, _ = checkCRD(s, live, d.Object); why == "" {
+			why = CRDLosses(live, d.Object)
+		}
+		if why == "" {
+			names[name] = true
+			continue
+		}
+		o := plan.Object{Group: crdKind.Group, Kind: crdKind.Kind, Name: name}
+		warnings = append(warnings, plan.Warning{Rule: "R29a", Object: &o, Message: fmt.Sprintf("%s stays as it is, although the chart has another one: %s (%s)", o, why, d.Source)})
+	}
+	return names, warnings, nil
 }
 
 // Findings are what CheckCRDs finds.

@@ -86,6 +86,9 @@ func (v *clusterView) checkFields(planned *plannedObjects, p *session.Prepared) 
 		if !native(o) {
 			newSchema = planned.availabilityOf(o.Object, p.Common.Provided)
 		}
+		if newSchema == certain && v.keepsSchema(o, planned, p) {
+			newSchema = unavailable
+		}
 		lenient := p.Target.ClientSide && (o.new || o.hook || !p.Target.Replace)
 		if len(faults[i]) == 0 || newSchema == certain || v.skipsCRD(o, p) {
 			continue
@@ -156,11 +159,18 @@ func repeatsName(value any) bool {
 
 // skipsCRD reports whether the operation leaves an object unchanged because it is in crds/ and already exists.
 func (v *clusterView) skipsCRD(o *incomingObject, p *session.Prepared) bool {
-	if p.Phases[o.position.phase].Kind != event.PhaseCRDs || p.Target.CRDs.Upgrade {
+	if p.Phases[o.position.phase].Kind != event.PhaseCRDs || p.Target.CRDs.Applies(o.Object) {
 		return false
 	}
 	exists, _ := v.existing(kindOf(o.Object), []string{o.Name})
 	return exists[o.Name]
+}
+
+// keepsSchema reports whether crds/ has the CRD of an object, and the operation leaves the existing one unchanged.
+func (v *clusterView) keepsSchema(o *incomingObject, planned *plannedObjects, p *session.Prepared) bool {
+	kind := plan.GroupKind{Group: o.Group, Kind: o.Kind}
+	i := slices.IndexFunc(planned.objects, func(other *incomingObject) bool { return other.defines == kind })
+	return i >= 0 && v.skipsCRD(planned.objects[i], p)
 }
 
 // tryFields applies or creates an object as a dry run. It returns no faults if the API server refuses the object for a

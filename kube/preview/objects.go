@@ -112,7 +112,7 @@ func (s *objects) isHook(group string, kind event.PhaseKind) bool {
 func (s *objects) planned(obj plan.Object, kind event.PhaseKind) (i *resource.Info, updates bool, err error) {
 	i, updates = s.target[obj], true
 	if kind == event.PhaseCRDs {
-		i, updates = s.crds[obj], s.prepared.Target.CRDs.Upgrade
+		i, updates = s.crds[obj], s.prepared.Target.CRDs.Applies(obj)
 	}
 	if i == nil {
 		return nil, false, fmt.Errorf("preview %s: not in the manifest of the release", obj)

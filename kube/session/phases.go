@@ -23,10 +23,17 @@ const (
 
 // CRDs are the objects in crds/ that an operation applies, and how. The zero value ignores crds/.
 type CRDs struct {
-	Root    string            // the name of the root chart
-	Docs    []charts.Document // from charts.Chart.CRDs
-	Upgrade bool              // also apply CRDs that exist
-	Force   bool              // take over fields from other managers
+	Root      string            // the name of the root chart
+	Namespace string            // of objects without one
+	Docs      []charts.Document // from charts.Chart.CRDs
+	Upgrade   bool              // also apply all objects that exist
+	Updates   map[string]bool   // the names of existing CRDs that are applied without Upgrade, too
+	Force     bool              // take over fields from other managers
+}
+
+// Applies reports whether an object is applied although it exists.
+func (c CRDs) Applies(o plan.Object) bool {
+	return c.Upgrade || o.Kind == "CustomResourceDefinition" && c.Updates[o.Name]
 }
 
 // Method returns how existing CRDs are updated.
@@ -38,7 +45,7 @@ func (c CRDs) Phases() []event.Phase {
 		return nil
 	}
 	var objects []plan.Object
-	for _, r := range charts.Resources(c.Docs, "", charts.OfflineScope(c.Docs...)) {
+	for _, r := range charts.Resources(c.Docs, c.Namespace, charts.OfflineScope(c.Docs...)) {
 		objects = append(objects, r.Object)
 	}
 	group := oneGroup("crds/", c.Root+":crds/", objects...)

@@ -102,6 +102,37 @@ func TestUpgradeCRDs(t *testing.T) {
 	}
 }
 
+// TestCRDsOfASecondInstall: as in Helm, a server-side install applies the CRDs in crds/ that exist, too, so that its objects fit. It
+// takes nothing away from what other releases need: then the CRD stays, and objects that do not fit are refused before the first
+// write (R29a). crds/ may have objects of a namespace.
+func TestCRDsOfASecondInstall(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	group := r.Namespace + ".example"
+	wider := strings.Replace(crdText(group, "v1"), "size: {type: string}", "size: {type: string}, mode: {type: string}", 1)
+	install := func(release, crd, spec string) (*kube.Operation, error) {
+		chart := rig.MakeChart(t, rig.Files{"crds/gears.yaml": crd, "crds/more.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: in-crds}\n",
+			"templates/gear.yaml": rig.Object(group+"/v1/Gear/"+release, nil, spec)})
+		return r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Release = release }))
+	}
+	r.MustRun(install("one", crdText(group, "v1"), "spec: {size: x}"))
+	op, err := install("two", wider, "spec: {mode: x}")
+	if _, changes := r.Changes(op, err); changes["CustomResourceDefinition/gears."+group].Action != inspect.Modify {
+		t.Errorf("the plan says %+v", changes["CustomResourceDefinition/gears."+group])
+	}
+	r.MustRun(op, nil)
+	start := time.Now()
+	_, err = install("three", crdText(group, "v1"), "spec: {siez: x}")
+	r.MustRefuse(start, err, "Gear/three: unknown field spec.siez")
+	out := r.MustRun(install("three", crdText(group, "v1"), "spec: {mode: fast}"))
+	if !out.HasWarning("R29a", "stays as it is, although the chart has another one: removes field spec.mode of v1") {
+		t.Errorf("warnings: %v", out.State.Warnings)
+	}
+	if maps := r.ConfigMaps(r.Namespace); !slices.Contains(maps, "in-crds") {
+		t.Errorf("ConfigMaps %v", maps)
+	}
+}
+
 // TestCRDConversion: an upgrade of a CRD that Helm created by client-side apply may drop its conversion webhook.
 func TestCRDConversion(t *testing.T) {
 	t.Parallel()

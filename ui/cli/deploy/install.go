@@ -90,7 +90,7 @@ func (d *deployFlags) add(cmd *cobra.Command, dryRunUsage string) {
 
 // addCRDs adds --crds and its older names.
 func addCRDs(cmd *cobra.Command, crds *string) {
-	const usage = "the chart's crds/: create missing CRDs in an install, as Helm does; upgrade: also update existing ones, before everything else; skip: none"
+	const usage = "the chart's crds/: create: in an install, as Helm does; upgrade: also update all that exist, in an upgrade, too; skip: none"
 	command.AddChoice(cmd, crds, "crds", "", usage, kube.CRDsCreate, kube.CRDsUpgrade, kube.CRDsSkip)
 	command.AddAlias(cmd, crds, "skip-crds", kube.CRDsSkip, "crds")
 	command.AddAlias(cmd, crds, "upgrade-crds", kube.CRDsUpgrade, "crds")
