@@ -202,6 +202,9 @@ func (s *State) applyGroup(e Event) {
 			s.RunMessage, s.RunOrigin = "", nil
 		}
 		g.Started, g.Ended, g.idleBefore = e.Time, time.Time{}, s.idleOf(e)
+		if !s.Ended.IsZero() && !s.Operation.IsWatch() { // a stack waits for its release again
+			s.Status, s.Ended = Running, time.Time{}
+		}
 		frozen := s.frozen.read(e.Time)
 		for _, o := range g.Objects { // a re-check starts their timeouts again
 			o.frozen = frozen

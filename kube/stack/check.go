@@ -78,13 +78,17 @@ func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operatio
 	if m.unchanged {
 		m.state = event.State{}
 	} else {
-		relay = unreadyAgain(relay)
+		relay = unreadyAgain(m.ended, relay)
 	}
 	s.active = append(s.active, m)
 	s.mu.Unlock()
 	var held []event.Event // until the first sign that the release is not ready
 	shown, noStatus, notAwaited := false, 0, 0
+	settle := func(error) {}
 	show := func() {
+		if !shown {
+			settle = s.reopen(m, phase, o)
+		}
 		for _, e := range held {
 			relay(e)
 		}
@@ -118,18 +122,50 @@ func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operatio
 	}
 	m.notReady = err != nil && len(m.changed) == 0 && m.state.Newer == nil && m.state.FailedGroups() > 0
 	s.mu.Unlock()
-	if err == nil {
-		return nil
+	if err != nil {
+		err = s.explain(m, err)
 	}
-	return s.explain(m, err)
+	settle(err)
+	return err
+}
+
+// reopen publishes that a release that was ready is in progress again, so that its failure can be held and decided like any other.
+// settle publishes how that ended. They do nothing for a release whose turn has only come.
+func (s *Stack) reopen(m *member, phase string, o plan.Object) (settle func(error)) {
+	e := event.Event{Kind: event.KindGroup, Phase: phase, Group: m.id, Object: &o}
+	s.mu.Lock()
+	g := s.state.Find(phase, m.id)
+	if g == nil || g.Status != event.Ready {
+		s.mu.Unlock()
+		return func(error) {}
+	}
+	message := g.Message
+	s.mu.Unlock()
+	e.Status, e.Message = event.Running, event.UnreadyAgain
+	s.engine.Publish(e)
+	return func(err error) {
+		f := (*failure)(nil)
+		switch errors.As(err, &f); {
+		case err == nil:
+			e.Object, e.Status, e.Message = nil, event.Ready, message
+		case f != nil && f.aborted:
+			e.Status, e.Message = event.Aborted, f.reason
+		case f != nil:
+			e.Status, e.Message, e.Cause, e.Evidence = event.Failed, f.text, f.finding.Cause, f.finding.Evidence
+		}
+		s.engine.Publish(e)
+	}
 }
 
 // unreadyAgain returns a function that relays the events of a check of a deployed release as those of the operation that
-// deployed it: its groups are ready, and only those that are not ready any more are in progress again.
-func unreadyAgain(relay func(event.Event)) func(event.Event) {
+// deployed it: its groups are ready, and only those that are not ready any more are in progress again. end is the event with
+// which that operation ended: it ends so once more if they become ready.
+func unreadyAgain(end event.Event, relay func(event.Event)) func(event.Event) {
 	again := map[event.Unit]bool{}
 	return func(e event.Event) {
 		switch {
+		case e.Kind == event.KindOperation && e.Status == event.Succeeded && len(again) > 0 && end.Kind != "":
+			e = end
 		case e.Kind == event.KindPlan, e.Kind == event.KindOperation && e.Status != event.Failed:
 			return
 		case e.Kind == event.KindOperation:

@@ -259,6 +259,9 @@ func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
 	e.Scope = ""
 	s.mu.Lock()
 	m.state.Apply(e)
+	if e.Kind == event.KindOperation && e.Status == event.Succeeded {
+		m.ended = e
+	}
 	progress, report := m.progress(), m.report
 	diagnosis, changed := m.diagnosis(e)
 	s.mu.Unlock()

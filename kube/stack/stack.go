@@ -114,6 +114,7 @@ type member struct {
 
 	report  func(run.Observation) // reports progress to the stack's engine
 	state   event.State           // state of its operation, guarded by Stack.mu
+	ended   event.Event           // with which its operation succeeded, guarded by Stack.mu
 	blamed  *blamed               // whose diagnosis is that of the release, nil for none, guarded by Stack.mu
 	breakOn []string              // --break-on for its groups
 	// approveBefore and approved are --approve-before and --approve for its groups.

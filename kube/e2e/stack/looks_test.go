@@ -304,6 +304,50 @@ func TestDeployedIsLookedAtAgain(t *testing.T) {
 	}
 }
 
+// TestNotReadyAtTheEndIsHeld: a release that was deployed and is not ready at the end is in progress again, and its failure is held.
+// Once it is fixed, a re-check lets the run succeed (R21, R44, S6).
+func TestNotReadyAtTheEndIsHeld(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "s", Dir: chart(t, "s"), Needs: []string{"a"}}}
+	image := func(name string) {
+		patch := `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"` + name + `"}]}}}}`
+		if _, err := b.Cluster.AppsV1().Deployments(b.Namespace).Patch(t.Context(), "a", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	s, err := b.prepare(false, func(o *kube.StackOptions) {
+		o.Common.HoldOnFailure, o.Common.ReadinessTimeout = true, 8*time.Second
+	}, stack...)
+	var broken, held sync.Once
+	var seen event.State
+	statuses := []event.Status{}
+	state, _ := b.run(s, err, func(e event.Event) {
+		seen.Apply(e)
+		switch {
+		case e.Kind == event.KindGroup && e.Scope == "" && strings.HasSuffix(e.Group, "/a"):
+			statuses = append(statuses, e.Status)
+		case e.Kind == event.KindGroup && e.Group == "s:config" && e.Status == event.Ready:
+			broken.Do(func() { image("example/no-such-image:1") })
+		case e.Kind == event.KindRun && e.Scope == "" && e.Status == event.Paused:
+			held.Do(func() {
+				if g := seen.HeldRelease(); g == nil || !strings.HasSuffix(g.ID, "/a") {
+					t.Errorf("no release is held: %+v", g)
+				}
+				image("example/app:1.0")
+				s.Command(event.Command{Name: event.Accept})
+			})
+		}
+	})
+	if want := []event.Status{event.Running, event.Ready, event.Running, event.Ready}; !slices.Equal(statuses, want) {
+		t.Errorf("release a was %v, want %v", statuses, want)
+	}
+	got := result(state, "a")
+	if a := state.Scopes[got.Release]; state.Exit != 0 || got.Result != event.Deployed || a.Status != event.Succeeded || a.Ended.IsZero() {
+		t.Errorf("exit %d, result %+v, release %s: %s", state.Exit, got, a.Status, phrase.Reason(state))
+	}
+}
+
 // TestNotReadyIsRolledBack: a release that the run has deployed and that is not ready at the end is rolled back (R21, S5), and
 // a Job that the cluster has deleted since, an object with a generated name and a hook that is gone are no reason to fail.
 func TestNotReadyIsRolledBack(t *testing.T) {
