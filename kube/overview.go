@@ -10,7 +10,7 @@ import (
 	"lockstep/kube/overview"
 )
 
-// What follows all releases of a namespace, and the revisions of one.
+// The live list of the releases of a namespace, and the revisions of one of them.
 type (
 	Overview        = overview.Overview
 	ReleaseKey      = overview.Key
@@ -21,7 +21,7 @@ type (
 	ReleaseRevision = overview.Revision
 )
 
-// Overview returns what follows the releases of a namespace, "" for all.
+// Overview returns an Overview of a namespace, "" for all. It sends no request until Overview.Follow.
 func (c *Client) Overview(namespace string) *Overview { return overview.New(c.Client, namespace) }
 
 // ReleaseHistory reads the revisions of a release.

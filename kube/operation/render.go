@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"helm.sh/helm/v4/pkg/action"
+	chartcommon "helm.sh/helm/v4/pkg/chart/common/util"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/engine"
 	helmkube "helm.sh/helm/v4/pkg/kube"
@@ -345,4 +346,17 @@ func serverSide(flag string, rel *rel1.Release) bool {
 		return flag == "true"
 	}
 	return rel.ApplyMethod == string(rel1.ApplyMethodServerSideApply)
+}
+
+// treeValues returns the values that decide conditions of subcharts: those of the release. With --reuse-values they are
+// merged over the defaults of the old chart, as in Helm.
+func (d *Deploy) treeValues(revs *release.Revisions, rel *rel1.Release) map[string]any {
+	if !d.ReuseValues {
+		return rel.Config
+	}
+	old, err := chartcommon.CoalesceValues(revs.Current.Chart, revs.Current.Config)
+	if err != nil {
+		return rel.Config
+	}
+	return chartcommon.CoalesceTables(charts.CopyValues(rel.Config), old)
 }

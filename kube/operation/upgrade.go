@@ -217,19 +217,6 @@ func (d *Deploy) reusedValues(failed *rel1.Release) (map[string]any, error) {
 	return d.Values, nil
 }
 
-// treeValues returns the values that decide conditions of subcharts: those of the release. With --reuse-values they are
-// merged over the defaults of the old chart, as in Helm.
-func (d *Deploy) treeValues(revs *release.Revisions, rel *rel1.Release) map[string]any {
-	if !d.ReuseValues {
-		return rel.Config
-	}
-	old, err := chartcommon.CoalesceValues(revs.Current.Chart, revs.Current.Config)
-	if err != nil {
-		return rel.Config
-	}
-	return chartcommon.CoalesceTables(charts.CopyValues(rel.Config), old)
-}
-
 // helmUpgrade returns Helm's upgrade action. adopt makes it take over existing objects.
 func (d *Deploy) helmUpgrade(ctx context.Context, cfg *action.Configuration, dryRun action.DryRunStrategy, adopt bool) helmAction {
 	u := action.NewUpgrade(cfg)
