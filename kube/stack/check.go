@@ -83,12 +83,9 @@ func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operatio
 	s.active = append(s.active, m)
 	s.mu.Unlock()
 	var held []event.Event // until the first sign that the release is not ready
-	shown, noStatus, notAwaited := false, 0, 0
+	shown, reopened, noStatus, notAwaited := false, false, 0, 0
 	settle := func(error) {}
 	show := func() {
-		if !shown {
-			settle = s.reopen(m, phase, o)
-		}
 		for _, e := range held {
 			relay(e)
 		}
@@ -101,8 +98,11 @@ func (s *Stack) runCheck(m *member, phase string, o plan.Object, check *operatio
 		}
 		held = append(held, e)
 		noStatus, notAwaited = e.NoStatus, e.NotAwaited
-		if shown || e.Kind == event.KindRun || e.Kind == event.KindDiagnosis || e.Kind == event.KindServer ||
-			e.Kind == event.KindObject && (e.Status == event.InProgress || e.Status == event.Failed) {
+		unready := e.Kind == event.KindObject && (e.Status == event.InProgress || e.Status == event.Failed)
+		if unready && !reopened {
+			settle, reopened = s.reopen(m, phase, o), true
+		}
+		if unready || shown || e.Kind == event.KindRun || e.Kind == event.KindDiagnosis || e.Kind == event.KindServer {
 			show()
 		}
 	})
@@ -145,13 +145,17 @@ func (s *Stack) reopen(m *member, phase string, o plan.Object) (settle func(erro
 	s.engine.Publish(e)
 	return func(err error) {
 		f := (*failure)(nil)
-		switch errors.As(err, &f); {
-		case err == nil:
-			e.Object, e.Status, e.Message = nil, event.Ready, message
+		errors.As(err, &f)
+		s.mu.Lock()
+		notReady := m.notReady
+		s.mu.Unlock()
+		switch {
 		case f != nil && f.aborted:
 			e.Status, e.Message = event.Aborted, f.reason
-		case f != nil:
+		case f != nil && notReady:
 			e.Status, e.Message, e.Cause, e.Evidence = event.Failed, f.text, f.finding.Cause, f.finding.Evidence
+		default: // it is ready, or somebody else has changed it, which the results say
+			e.Object, e.Status, e.Message = nil, event.Ready, message
 		}
 		s.engine.Publish(e)
 	}
