@@ -21,6 +21,7 @@ func (r Rect) Has(x, y int) bool { return x >= r.X && x < r.X+r.W && y >= r.Y &&
 type Cell struct {
 	Text string
 	Role theme.Role
+	wide bool // it takes two cells
 }
 
 // Canvas is a screen of cells. All drawing goes through it, so nothing is drawn outside the terminal,
@@ -76,12 +77,12 @@ func (c *Canvas) Put(x, y int, role theme.Role, text string) int {
 			_, first := utf8.DecodeRuneInString(s)
 			ascii := c.pens.theme.Plain(s[:first])
 			for ; w > 0; w-- {
-				c.set(x, y, 1, Cell{ascii, role})
+				c.set(x, y, 1, Cell{Text: ascii, Role: role})
 				x++
 			}
 			continue
 		}
-		c.set(x, y, w, Cell{s, role})
+		c.set(x, y, w, Cell{Text: s, Role: role, wide: w == 2})
 		x += w
 	}
 	return x
@@ -94,7 +95,7 @@ func (c *Canvas) set(x, y, w int, cell Cell) {
 	}
 	c.Cells[y*c.w+x] = cell
 	if w == 2 {
-		c.Cells[y*c.w+x+1] = Cell{"", cell.Role}
+		c.Cells[y*c.w+x+1] = Cell{Role: cell.Role}
 	}
 }
 
@@ -148,7 +149,7 @@ func (c *Canvas) Blank(r Rect) {
 	for y := r.Y; y < r.Y+r.H; y++ {
 		for x := r.X; x < r.X+r.W; x++ {
 			if c.clip.Has(x, y) {
-				c.Cells[y*c.w+x] = Cell{" ", theme.Text}
+				c.Cells[y*c.w+x] = Cell{Text: " ", Role: theme.Text}
 				c.selected[y*c.w+x] = false
 			}
 		}
@@ -212,7 +213,7 @@ func (c *Canvas) writeLine(b *strings.Builder, y int) {
 		case text == "":
 			text = " "
 		case wideAt(line, x):
-		case len(text) > 1 && Width(text) == 2: // its second cell was overwritten
+		case line[x].wide: // its second cell was overwritten
 			text = "?"
 		}
 		next := c.pens.plain[line[x].Role]
@@ -237,5 +238,5 @@ func (c *Canvas) writeLine(b *strings.Builder, y int) {
 
 // wideAt reports whether a character of two cells starts at x.
 func wideAt(line []Cell, x int) bool {
-	return x >= 0 && x+1 < len(line) && line[x+1].Text == "" && len(line[x].Text) > 1 && Width(line[x].Text) == 2
+	return x >= 0 && x+1 < len(line) && line[x].wide && line[x+1].Text == ""
 }
