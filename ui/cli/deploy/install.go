@@ -90,7 +90,7 @@ func (d *deployFlags) add(cmd *cobra.Command, dryRunUsage string) {
 
 // addCRDs adds --crds and its older names.
 func addCRDs(cmd *cobra.Command, crds *string) {
-	const usage = "the chart's crds/: create: in an install, as Helm does; upgrade: also update all that exist, in an upgrade, too; skip: none"
+	const usage = "apply the chart's crds/: create: in an install only, as Helm does; upgrade: in an upgrade too, and update all existing CRDs; skip: never"
 	command.AddChoice(cmd, crds, "crds", "", usage, kube.CRDsCreate, kube.CRDsUpgrade, kube.CRDsSkip)
 	command.AddAlias(cmd, crds, "skip-crds", kube.CRDsSkip, "crds")
 	command.AddAlias(cmd, crds, "upgrade-crds", kube.CRDsUpgrade, "crds")
