@@ -128,7 +128,7 @@ func targetsOf(c *connect.Client, r *Release, rel *rel1.Release) (targets []*tar
 		b.Scope().Mark(i)
 		t := &target{release: r, info: i, object: f.Resource.Object, scope: b.Scope()}
 		if f.Late {
-			t.err = errNoKind
+			t.err = whyLate(b, i)
 		}
 		if t.ignored, err = plan.ReadIgnoredDrift(f.Resource.Annotations); err != nil {
 			r.Warnings = append(r.Warnings, plan.Warning{Rule: "S18", Object: &t.object, Message: fmt.Sprintf("%s: %v", t.object, err)})
@@ -145,6 +145,19 @@ func targetsOf(c *connect.Client, r *Release, rel *rel1.Release) (targets []*tar
 
 // errNoKind is the error for an object whose kind the cluster does not have.
 var errNoKind = errors.New("the cluster does not have its kind")
+
+// whyLate returns why an object whose kind the cluster does not have, or only in other versions, cannot be compared. One that the
+// cluster has in another version is not gone, and a repair could not send it.
+func whyLate(b *manifest.Builder, i *resource.Info) error {
+	recorded := i.Mapping.GroupVersionKind
+	if err := b.ResolveStored(i); err != nil {
+		return err
+	}
+	if b.Fact(i).Late {
+		return errNoKind
+	}
+	return fmt.Errorf("version %s of %s is no longer served; upgrade the release to a chart that uses %s", recorded.Version, recorded.Kind, i.Mapping.GroupVersionKind.Version)
+}
 
 // compare adds the object to its release if the cluster has it otherwise, or if that is unknown.
 func (r *reader) compare(t *target, secrets *mask.Mask) {

@@ -166,7 +166,10 @@ func (v *View) Seen() <-chan struct{} {
 
 func newRevision(s *session.Session, rel *rel1.Release) (*revision, error) {
 	b := s.Recorded(rel).Builder(rel.Chart.Name())
-	list, warnings, err := b.Build(rel.Manifest)
+	list, warnings, err := b.BuildTarget(rel.Manifest)
+	if err == nil {
+		err = b.ResolveStored(list...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the manifest of revision %d: %w", rel.Version, err)
 	}
