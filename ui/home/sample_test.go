@@ -214,18 +214,35 @@ func (r *rig) run(cmd tea.Cmd) {
 	}
 	answer := make(chan tea.Msg, 1)
 	go func() { answer <- cmd() }()
-	select {
-	case msg := <-answer:
-		switch msg := msg.(type) {
-		case tea.BatchMsg:
-			for _, c := range msg {
-				r.run(c)
+	for {
+		select {
+		case msg := <-answer:
+			switch msg := msg.(type) {
+			case tea.BatchMsg:
+				for _, c := range msg {
+					r.run(c)
+				}
+			case historyMsg, namespacesMsg, pastMsg:
+				r.send(msg)
 			}
-		case historyMsg, namespacesMsg, pastMsg:
-			r.send(msg)
+			return
+		case <-time.After(20 * time.Millisecond):
+			if !r.reading() { // a tick, or the next snapshot
+				return
+			}
 		}
-	case <-time.After(20 * time.Millisecond): // a tick, or the next snapshot
 	}
+}
+
+// reading reports whether the open mode waits for an answer of the source.
+func (r *rig) reading() bool {
+	switch m := r.Modes.Top().(type) {
+	case *past:
+		return !m.read
+	case *history:
+		return m.content == nil && m.err == nil
+	}
+	return false
 }
 
 // special are the keys that are not a character.
