@@ -7,50 +7,122 @@ import (
 	"strings"
 )
 
-// embeddedSecrets returns the secrets inside a value that is a file, a URL or a connection string: passwords, and fields
-// and variables that are named like credentials.
-func embeddedSecrets(value string) (out []string) {
+// embeddedSecrets returns the secrets inside a value that is a file, a script, a URL or a connection string: passwords, and
+// what is named like a credential.
+func embeddedSecrets(value string) []string {
 	if !suspicious(value) {
 		return nil
 	}
-	file := asFile(value)
-	out = credentials(file)
-	for line := range strings.Lines(value) {
+	return slices.Concat(credentials(asFile(value)), secretsInLines(value), passwords(value))
+}
+
+var (
+	// element matches an element of XML that contains only text.
+	element = regexp.MustCompile(`<([\w:.-]+)(?:\s[^<>]*)?>([^<>]+)</`)
+	// pair matches a name and a value that are attributes, fields, or an attribute and the text of its element.
+	pair = regexp.MustCompile(`\b(?:key|name)["']?\s*[:=]\s*["']([\w:.-]+)["'](?:[^<>{}]*?\bvalue["']?\s*[:=]\s*["']([^"']+)["']|[^<>]*>([^<>]+)</)`)
+	// property matches a name and a value that are elements, as in Hadoop's configuration.
+	property = regexp.MustCompile(`<name>\s*([\w:.-]+)\s*</name>\s*<value>([^<>]+)</value>`)
+	// quotedKey matches a field with a quoted value in JSON or a program, whether or not the whole file can be parsed, also with a type, as in
+	// token: str = "x".
+	quotedKey = regexp.MustCompile(`([\w.-]+)["']?\s*(?::\s*\w+\s*)?(?::=|=>|:|=)\s*(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)')`)
+	// escapedKey matches the same in a string.
+	escapedKey = regexp.MustCompile(`\\"([\w.-]+)\\"\s*:\s*\\"([^"\\]+)\\"`)
+	// named match the name of a value and the value.
+	named = []*regexp.Regexp{element, pair, quotedKey, escapedKey}
+	// authorization matches the credentials in a header.
+	authorization = regexp.MustCompile(`(?i)\bauthorization(?:["'\\]*\s*[:=]\s*["'\\]*|["'\\]*[\s,]+["'\\]+)(?:[a-z]+\s+)?([^\s"'\\,;<>]+)`)
+)
+
+// secretsInLines returns what is named like a credential in the lines of a text, whatever its format.
+func secretsInLines(file string) (out []string) {
+	for line := range strings.Lines(file) {
+		if !suspicious(line) {
+			continue
+		}
 		if name, v, ok := strings.Cut(line, "="); ok {
-			if isCredential(strings.TrimSpace(name)) {
+			if isCredential(strings.TrimSpace(name)) && !strings.HasPrefix(v, "= ") { // a comparison
 				out = append(out, withoutQuotes(v))
 			}
 			out = append(out, connectionPasswords(line)...)
-		} else if name, v, ok := strings.Cut(line, ":"); ok && file == nil && isCredential(strings.TrimSpace(name)) && token.MatchString(withoutQuotes(v)) {
-			out = append(out, withoutQuotes(v))
 		}
-	}
-	return append(out, passwords(value)...)
-}
-
-// element matches an element of XML that contains only text.
-var element = regexp.MustCompile(`<([\w:.-]+)(?:\s[^<>]*)?>([^<>]+)</`)
-
-// secretsInLines returns what looks like a secret in a file of a Secret, whatever its format: what follows a word that is named like a
-// credential (requirepass X, .netrc), elements of XML, and the last fields of lines of nothing but fields (.pgpass, htpasswd).
-func secretsInLines(file string) (out []string) {
-	onlyFields := true
-	var last []string
-	for line := range strings.Lines(file) {
-		words := strings.Fields(line)
-		for i, word := range words[:max(len(words)-1, 0)] {
-			if v := strings.Trim(words[i+1], `"';,`); isCredential(strings.Trim(word, `"':=-`)) && !lowerCase.MatchString(v) && !variable.MatchString(v) {
+		if name, v, ok := strings.Cut(line, ":"); ok && isCredential(withoutQuotes(name)) {
+			if v = withoutQuotes(strings.TrimRight(strings.TrimSpace(v), ",;")); token.MatchString(v) && !variable.MatchString(v) {
 				out = append(out, v)
 			}
 		}
-		for _, m := range element.FindAllStringSubmatch(line, -1) {
-			if isCredential(m[1]) {
-				out = append(out, strings.TrimSpace(m[2]))
+		for _, format := range named {
+			out = append(out, namedSecrets(format, line)...)
+		}
+		for _, m := range authorization.FindAllStringSubmatch(line, -1) {
+			if looksRandom(m[1]) && !variable.MatchString(m[1]) && !strings.Contains(m[1], "://") {
+				out = append(out, m[1])
 			}
 		}
-		for _, v := range connectionPasswords(line) {
-			out = append(out, strings.TrimRight(v, "=")) // base64 without its padding
+		out = append(out, secretWords(line, isSecretWord)...)
+	}
+	return append(out, namedSecrets(property, file)...)
+}
+
+// namedSecrets returns the values in a text whose names are those of credentials. The first group of format is the name.
+func namedSecrets(format *regexp.Regexp, text string) (out []string) {
+	for _, m := range format.FindAllStringSubmatch(text, -1) {
+		v := strings.TrimSpace(strings.Join(m[2:], ""))
+		if isCredential(m[1]) && !strings.HasSuffix(strings.ToLower(m[1]), "auth") && !variable.MatchString(v) {
+			out = append(out, v)
 		}
+	}
+	return out
+}
+
+// secretWords returns the words of a line that follow a word named like a credential, without those that are variables, and words of
+// a sentence or others that isSecret refuses.
+func secretWords(line string, isSecret func(words []string, i int, v string) bool) (out []string) {
+	words := strings.Fields(line)
+	for i, word := range words[:max(len(words)-1, 0)] {
+		v := strings.Trim(words[i+1], `"';,`)
+		if isCredential(strings.Trim(word, `"':=-`)) && !lowerCase.MatchString(v) && !variable.MatchString(v) && isSecret(words, i, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// isSecretWord reports whether v, which follows words[i] after a space, is a secret and not part of a sentence, a program or a name:
+// --password X, requirepass X as a whole line, or what looks random.
+func isSecretWord(words []string, i int, v string) bool {
+	name := strings.ToLower(words[i])
+	flag, isFlag := strings.CutPrefix(strings.TrimLeft(name, `"'`), "-")
+	switch {
+	case strings.Contains(name, "$") || strings.ContainsAny(v[:1], "-$/~.|&!*{[(<"):
+		return false
+	case isFlag && !strings.HasSuffix(flag, "auth") && strings.TrimLeft(flag, "-") != "secret": // often the name of one
+		return true
+	case i == 0 && len(words) == 2 && words[0] == name && isCredential(name) && name != "secret" && !capitalised.MatchString(v):
+		return token.MatchString(v)
+	}
+	return looksRandom(v) && token.MatchString(v) && !strings.ContainsAny(v, "(){}[]<>$=|&")
+}
+
+var (
+	// lowerCase matches a word of a sentence, capitalised another one.
+	lowerCase   = regexp.MustCompile(`^[a-z]*$`)
+	capitalised = regexp.MustCompile(`^[A-Z][a-z]*$`)
+	// ordinary matches names, versions, standards and variables with digits, such as base64-encoded, v1beta1, RFC6750 and S3_BUCKET.
+	ordinary = regexp.MustCompile(`^([a-z]+\d{0,2}(-([a-z]+\d{0,2}|\d{1,3}))*|v\d+(alpha|beta)\d+|[A-Z]{2,6}-?\d{1,4}(-[A-Z0-9]+)*|[A-Z][A-Z0-9]*(_[A-Z0-9]+)+)$`)
+)
+
+// looksRandom reports whether a word among others looks like a secret.
+func looksRandom(v string) bool { return isShortSecret(v) && !ordinary.MatchString(v) }
+
+// secretsInFile returns what may be a secret in a file of a Secret: also any word that follows a name, and the last fields of lines
+// of nothing but fields (.pgpass, htpasswd).
+func secretsInFile(file string) (out []string) {
+	onlyFields := true
+	var last []string
+	for line := range strings.Lines(file) {
+		out = append(out, secretWords(line, func([]string, int, string) bool { return true })...)
+		words := strings.Fields(line)
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
 			continue
 		}
@@ -58,14 +130,14 @@ func secretsInLines(file string) (out []string) {
 		onlyFields = onlyFields && len(words) == 1 && at > 0 && !strings.Contains(line, "://")
 		last = append(last, words[0][at+1:])
 	}
+	for _, v := range secretsInLines(file) {
+		out = append(out, strings.TrimRight(v, "=")) // base64 without its padding
+	}
 	if onlyFields {
 		out = append(out, last...)
 	}
 	return out
 }
-
-// lowerCase matches a word of a sentence.
-var lowerCase = regexp.MustCompile(`^[a-z]*$`)
 
 func withoutQuotes(v string) string { return strings.Trim(strings.TrimSpace(v), "\"'") }
 

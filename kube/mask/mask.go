@@ -145,7 +145,7 @@ func (m *Mask) AddObject(object map[string]any) {
 }
 
 // addFile adds a value of a Secret, which may be a file in any format.
-func (m *Mask) addFile(v string) { m.add(append(secretsInLines(v), v)) }
+func (m *Mask) addFile(v string) { m.add(append(secretsInFile(v), v)) }
 
 // AddSecrets adds all scalars in values, whatever they are called.
 func (m *Mask) AddSecrets(values ...any) {
