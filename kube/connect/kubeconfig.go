@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"lockstep/kube/documents"
 )
@@ -61,6 +65,32 @@ func (c *Client) kubeconfigFiles() []string {
 		return []string{explicit}
 	}
 	return access.GetLoadingPrecedence()
+}
+
+// Kubeconfig returns a KUBECONFIG with which programs use the context of the connection as the current one, also if somebody selects
+// another one meanwhile. For that it writes a file to a folder. It returns "" if there is no context, as in a pod.
+func (c *Client) Kubeconfig(folder string) (string, error) {
+	name := c.settings.KubeContext
+	if raw, err := c.Getter.ToRawKubeConfigLoader().RawConfig(); err == nil && name == "" {
+		name = raw.CurrentContext
+	}
+	if name == "" {
+		return "", nil
+	}
+	first, selects := filepath.Join(folder, "kubeconfig"), api.NewConfig()
+	selects.CurrentContext = name
+	if err := clientcmd.WriteToFile(*selects, first); err != nil {
+		return "", fmt.Errorf("write a kubeconfig that selects context %q: %w", name, err)
+	}
+	files := []string{first} // kubectl takes the context of the first file that has one
+	for _, file := range c.kubeconfigFiles() {
+		absolute, err := filepath.Abs(file)
+		if err != nil {
+			return "", err
+		}
+		files = append(files, absolute)
+	}
+	return strings.Join(files, string(filepath.ListSeparator)), nil
 }
 
 // lacksCluster reports whether neither the kubeconfig nor a flag selects a cluster, outside a pod. client-go then uses a

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -60,11 +62,7 @@ func (s *Stack) runStep(ctx context.Context, st *step, o plan.Object) (run.Respo
 	if p.Image != nil {
 		err = s.runJob(ctx, st, p, of, lock, output, func(message string) { report(run.Observation{Object: o, Status: event.Applying, Message: message}) }, &timeout.why)
 	} else {
-		env := slices.Clone(s.opts.HookEnv)
-		for name, value := range of {
-			env = append(env, name+"="+value)
-		}
-		err = program.Program{Command: p.Command, Args: p.Args, Dir: st.hook.Folder, Env: env}.Run(ctx, output)
+		err = s.runProgram(ctx, st, p, of, output)
 	}
 	if err != nil {
 		return run.Response{}, newStepFailure(p, err, last, st.fact.Job)
@@ -72,6 +70,29 @@ func (s *Stack) runStep(ctx context.Context, st *step, o plan.Object) (run.Respo
 	s.unlockAfter(st)
 	report(run.Observation{Object: o, Status: event.Ready, Message: phrase.Exited(0)})
 	return run.Response{Change: event.Ran, Message: phrase.Exited(0)}, nil
+}
+
+// runProgram runs a program on this machine. Its kubectl uses the context of its release (S8).
+func (s *Stack) runProgram(ctx context.Context, st *step, p helmfile.Program, of map[string]string, output func([]string)) error {
+	var env []string
+	for name, value := range of {
+		env = append(env, name+"="+value)
+	}
+	if c, _ := s.placeOf(st); c != nil {
+		folder, err := os.MkdirTemp("", "lockstep-hook-")
+		if err != nil {
+			return fmt.Errorf("make a folder for the kubeconfig: %w", err)
+		}
+		defer os.RemoveAll(folder)
+		kubeconfig, err := c.Kubeconfig(folder)
+		if err != nil {
+			return err
+		}
+		if kubeconfig != "" {
+			env = append(env, "KUBECONFIG="+kubeconfig)
+		}
+	}
+	return program.Program{Command: p.Command, Args: p.Args, Dir: st.hook.Folder, Env: env}.Run(ctx, output)
 }
 
 // lockedBy returns the release under whose lock a step runs, nil for none: its own, and for a step of the whole file the first that

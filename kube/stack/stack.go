@@ -46,9 +46,7 @@ type Options struct {
 	Journal *journal.Journal
 	// Hooks says whether the hooks of the file, which are programs on this machine or images in the cluster, run (S11a).
 	Hooks HookPolicy
-	// HookEnv is added to the environment of those that are programs, TraceEnv to that of all: it says what they are a part of. It
-	// may be nil.
-	HookEnv  []string
+	// TraceEnv is added to the environment of hooks: it says what they are a part of. It may be nil.
 	TraceEnv func(event.Unit) map[string]string
 	// Earlier returns the state at the end of the last run with an event.Operation.Identity, as its record has it, or nil. It may be
 	// nil.

@@ -175,6 +175,28 @@ func TestHooksOfAHelmfile(t *testing.T) {
 	}
 }
 
+// TestContextOfHooks (S8, S11a): a program on this machine has a KUBECONFIG that selects the context of its release, not the one that
+// is the current one.
+func TestContextOfHooks(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	hook := `{name: note, events: [%s], command: sh, args: ["-c", "cp ${KUBECONFIG%%%%:*} %s; echo ${KUBECONFIG#*:} >files"]}`
+	h := newHooked(b, map[string]string{"": fmt.Sprintf(hook, "prepare", "first"), "a": fmt.Sprintf(hook, "presync", "second")}, release{Name: "a", Dir: chart(t, "a")})
+	s, err := h.prepare(false, nil)
+	if state, _ := b.run(s, err, nil); state.Exit != 0 {
+		t.Fatalf("exit %d: %s", state.Exit, phrase.Reason(state))
+	}
+	for _, name := range []string{"first", "second"} {
+		text, err := os.ReadFile(filepath.Join(h.dir, name))
+		if want := "current-context: " + b.in("a").Client.ContextName() + "\n"; err != nil || !strings.Contains(string(text), want) || strings.Contains(string(text), "server:") {
+			t.Errorf("%s: %v, %s, want %s", name, err, text, want)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(h.dir, "files")); err != nil || !filepath.IsAbs(string(text)) {
+		t.Errorf("the other files are %q (%v)", text, err)
+	}
+}
+
 // TestFailedHook (S11a, R26, R33): the hook of the middle one of three releases fails. What needs the release does not start, its
 // cause has the exit code and the last line, and cleanup hooks run. The next run runs that hook although the release is unchanged;
 // a rollback runs no hooks.

@@ -206,7 +206,7 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.Fi
 			return kube.PrepareStack(ctx, kube.StackOptions{
 				File: file, Down: flags.down, Common: r.common, Concurrency: flags.concurrency, Load: loader.Load,
 				Name: flags.name, Prune: flags.prune, PruneNamespaces: flags.pruneNamespaces, ConfirmPrune: confirm,
-				Journal: journal, SavedPlan: r.savedPlan, Hooks: flags.hooks(), HookEnv: hookEnv(s, r.sandbox), TraceEnv: r.follow.environ, Earlier: lastRun,
+				Journal: journal, SavedPlan: r.savedPlan, Hooks: flags.hooks(), TraceEnv: r.follow.environ, Earlier: lastRun,
 			}, connect)
 		})
 		steps.end()
@@ -230,14 +230,6 @@ func lastRun(identity string) *event.State {
 		return nil
 	}
 	return record.State
-}
-
-// hookEnv returns what hooks need in their environment to reach the cluster of the command.
-func hookEnv(s *helmcli.EnvSettings, sandbox bool) []string {
-	if s.KubeConfig == "" && !sandbox {
-		return nil
-	}
-	return []string{"KUBECONFIG=" + s.KubeConfig}
 }
 
 // addStack extends a command for one release, which has the flags run and input: without arguments
