@@ -94,6 +94,7 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 	manifest.DropPrefetched(original, target)
 	original, warnings := c.builder().Expand(c.cfg.Context, original)
 	c.cfg.warn(warnings)
+	original, target = c.keepGenerated(original, target)
 	res, err := c.applyTarget(original, target, opts)
 	// Add the objects with generated names: the engine created them, and --cleanup-on-fail must delete them too.
 	res.Created = append(res.Created, target.Filter(func(i *resource.Info) bool {
@@ -119,6 +120,29 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 		res.Deleted = missing
 	}
 	return res, err
+}
+
+// keepGenerated leaves out what a rollback must not touch because the failed operation has not: objects with a generateName, and
+// what exists of them. It does not tell those apart that share a generateName.
+func (c *Client) keepGenerated(original, target helmkube.ResourceList) (_, _ helmkube.ResourceList) {
+	untouched := c.cfg.Options.Untouched
+	if untouched == nil {
+		return original, target
+	}
+	named := manifest.NewIndex(target)
+	kept := helmkube.ResourceList{}
+	target = target.Filter(func(i *resource.Info) bool {
+		f := c.builder().Fact(i)
+		if f == nil || !f.Generated || !untouched(f.Resource.Object) || len(target.Filter(func(x *resource.Info) bool { return manifest.SharesGenerator(i, x) })) > 1 {
+			return true
+		}
+		found := original.Filter(func(x *resource.Info) bool {
+			return manifest.CreatedFrom(i, x) && untouched(cluster.ObjectOf(x)) && named.Get(x) == nil
+		})
+		kept = append(kept, found...)
+		return len(found) == 0
+	})
+	return manifest.Without(original, kept), target
 }
 
 // applyTarget applies the objects of the target in order.

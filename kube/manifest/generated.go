@@ -61,6 +61,15 @@ func (b *Builder) Expand(ctx context.Context, list helmkube.ResourceList) (out h
 	return out, warnings
 }
 
+// CreatedFrom reports whether an object that Expand has found was created from an Info with a generateName.
+func CreatedFrom(i, found *resource.Info) bool {
+	g := generatorOf(i)
+	return g.prefix != "" && g.kind == found.Mapping.GroupVersionKind.GroupKind() && g.namespace == found.Namespace && strings.HasPrefix(found.Name, g.prefix)
+}
+
+// SharesGenerator reports whether two Infos have the same generateName.
+func SharesGenerator(i, x *resource.Info) bool { return generatorOf(i) == generatorOf(x) }
+
 // generator identifies the objects that are created from one generateName.
 type generator struct {
 	kind              schema.GroupKind

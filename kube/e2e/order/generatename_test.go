@@ -189,3 +189,28 @@ func posts(r *rig.Rig, resource string) (at []time.Time) {
 	slices.SortFunc(at, time.Time.Compare)
 	return at
 }
+
+// TestGeneratedNameIsKeptByARollback: the rollback of an upgrade that failed before it reached an object with a generateName neither
+// deletes the existing one nor creates another (R33).
+func TestGeneratedNameIsKeptByARollback(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := func(first string) func(*kube.Deploy) {
+		return rig.UseChart(rig.ChartOf(t, first, rig.WithGenerateName(rig.ConfigMap("made-", rig.Group("b", "a")))), func(d *kube.Deploy) {
+			d.RollbackOnFailure, d.ReadinessTimeout = true, 3*time.Second
+		})
+	}
+	r.Deploy("plain", chart(rig.ConfigMap("first", rig.Group("a"))))
+	before := r.ConfigMaps(r.Namespace)
+	op, err := r.Upgrade("plain", chart(rig.UnpullableDeployment("fails", rig.Group("a"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := r.Run(op, nil); out.State.Exit != 1 {
+		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+	}
+	r.AssertHistory("1 superseded", "2 failed", "3 deployed")
+	if after := r.ConfigMaps(r.Namespace); !slices.Equal(after, before) {
+		t.Errorf("ConfigMaps %v, before %v", after, before)
+	}
+}
