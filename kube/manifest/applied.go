@@ -14,13 +14,14 @@ import (
 // Applied finds the previous state of objects for client-side apply: the fields of all revisions that may have applied one,
 // with the values of the newest. The zero value has none.
 type Applied struct {
-	found Index
-	open  Index // the objects that an older revision may have applied, too
+	builder *Builder
+	found   Index
+	open    Index // the objects that an older revision may have applied, too
 }
 
 // NewApplied starts the search for the objects of a list. Those that do not exist have no previous state.
 func NewApplied(b *Builder, list helmkube.ResourceList) *Applied {
-	return &Applied{found: Index{}, open: NewIndex(list.Filter(func(i *resource.Info) bool {
+	return &Applied{builder: b, found: Index{}, open: NewIndex(list.Filter(func(i *resource.Info) bool {
 		f := b.Fact(i)
 		return f == nil || !f.Before().Known || f.Before().Version != ""
 	}))}
@@ -44,6 +45,9 @@ func (a *Applied) Add(list helmkube.ResourceList, deployed bool) {
 		if a.open[id] == nil {
 			continue
 		}
+		if !deployed {
+			i = a.withoutOthers(i, a.open[id])
+		}
 		newer := a.found[id]
 		switch {
 		case newer == nil:
@@ -61,6 +65,20 @@ func (a *Applied) Add(list helmkube.ResourceList, deployed bool) {
 			delete(a.open, id)
 		}
 	}
+}
+
+// withoutOthers returns an object of a revision that failed without the fields that others alone own now: they have set them since.
+func (a *Applied) withoutOthers(i, target *resource.Info) *resource.Info {
+	f := a.builder.Fact(target)
+	u, ok := i.Object.(*unstructured.Unstructured)
+	if f == nil || len(f.before.others) == 0 || !ok {
+		return i
+	}
+	own := *i
+	object := u.DeepCopy()
+	Prune(object.Object, FieldsOf(f.before.others...), FieldsOf(f.before.owned...))
+	own.Object = object
+	return &own
 }
 
 // merge returns the older object with the fields of the newer one. Lists with a merge key have the elements of both. It returns nil

@@ -26,6 +26,16 @@ func ownedByHelm(o metav1.Object) (all []metav1.ManagedFieldsEntry) {
 	return all
 }
 
+// ownedByOthers returns the entries of others in the managed fields of an object, except those of its status.
+func ownedByOthers(o metav1.Object) (all []metav1.ManagedFieldsEntry) {
+	for _, m := range o.GetManagedFields() {
+		if m.Manager != connect.FieldManager && m.Subresource != "status" {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
 // StatusIsOlder reports whether Helm has changed an object after its status was last written, as far as the whole seconds
 // of managed fields show it.
 func StatusIsOlder(o metav1.Object) bool {

@@ -92,6 +92,32 @@ func TestPatchThatTheServerCannotApply(t *testing.T) {
 	}
 }
 
+// TestFieldsOfFailedRevisionsThatOthersSet: a field that only a failed revision had stays if somebody else has set it since (R32a).
+func TestFieldsOfFailedRevisionsThatOthersSet(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	with := func(docs ...string) func(*kube.Deploy) {
+		return rig.UseChart(rig.ChartOf(t, docs...), func(d *kube.Deploy) { d.ServerSide, d.ReadinessTimeout = "false", 10*time.Second })
+	}
+	good := with(rig.ConfigMap("shared", nil, "a: a"), rig.Deployment("web", nil, "0s"))
+	r.Deploy("plain", good)
+	op, err := r.Upgrade("plain", with(rig.ConfigMap("shared", nil, "a: a", "extra: b", "left: b"), rig.Deployment("web", nil, "0s", "  replicas: 2"), rig.UnpullableDeployment("fails", nil)))
+	r.MustFail(op, err, "cannot be pulled")
+	r.PatchConfigMap("shared", `{"data": {"extra": "theirs"}}`)
+	scale := []byte(`{"spec": {"replicas": 3}}`)
+	if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Patch(t.Context(), "web", types.MergePatchType, scale, metav1.PatchOptions{FieldManager: "somebody"}, "scale"); err != nil {
+		t.Fatal(err)
+	}
+	r.MustRun(r.Upgrade("plain", good))
+	d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil || *d.Spec.Replicas != 3 {
+		t.Errorf("Deployment/web: %v, %v", d, err)
+	}
+	if c := r.ConfigMapData("shared"); c["extra"] != "theirs" || len(c) != 3 { // with when the rig wrote it
+		t.Errorf("shared: %v", c)
+	}
+}
+
 // TestFieldsOfFailedRevisions: with client-side apply, too, a revision that failed leaves no fields behind, neither in what its
 // rollback restores nor in the next upgrade or install, and a rollback keeps the fields of others, also in an object that
 // the failed revision lacks, and that nobody has deleted yet (R32a, R33).
