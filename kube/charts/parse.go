@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -256,6 +257,28 @@ func parseItems(d Document) ([]Document, error) {
 		docs = append(docs, found...)
 	}
 	return docs, nil
+}
+
+// CheckLists returns an error for each list in a manifest whose item is a list: Helm accepts lists, but none in another, and could not
+// read the release again, for its status or to remove it (R2a). ParseManifest reads such a list: a stored manifest may have one.
+func CheckLists(r *documents.Reader, manifest string) (errs []error) {
+	for _, doc := range documents.Split(manifest) {
+		source, raw := documents.CutSource(doc)
+		if strings.Count(raw, "items") < 2 {
+			continue
+		}
+		value, _ := r.Parse(raw) // ParseManifest reports the error
+		object, _ := value.(map[string]any)
+		items, _ := object["items"].([]any)
+		for i, item := range items {
+			inner, _ := item.(map[string]any)
+			if u := (&unstructured.Unstructured{Object: inner}); u.IsList() {
+				errs = append(errs, fmt.Errorf("%s: item %d of the %v is a list itself (%s), which Helm cannot read: put the items of the inner list into the outer one, or write them as documents of their own",
+					source, i, object["kind"], cmp.Or(u.GetKind(), "without a kind")))
+			}
+		}
+	}
+	return errs
 }
 
 // noSourceWarning returns one warning about all objects whose chart is unknown (R6), nil if there are

@@ -71,6 +71,26 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
+// TestListInAList: Helm refuses a list as an item of another, even an empty one, so a new manifest must not have any (R2a). A
+// stored one is read: see TestParse.
+func TestListInAList(t *testing.T) {
+	const object = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {items: 'items: [x]'}}"
+	for text, want := range map[string]string{
+		"apiVersion: v1\nkind: ConfigMapList\nitems:\n- {metadata: {name: a}, data: {items: x}}": "",
+		"apiVersion: v1\nkind: List\nitems:\n- " + object:                                        "",
+		"apiVersion: v1\nkind: List\nitems: []":                                                  "",
+		object:                                                                                   "",
+		"apiVersion: v1\nkind: List\nitems:\n- " + object + "\n- {apiVersion: v1, kind: ConfigMapList, items: [" + object + "]}": "item 1 of the List is a list itself (ConfigMapList)",
+		"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: List, items: []}]":                                           "item 0 of the List is a list itself (List)",
+		"apiVersion: v1\nkind: ConfigMapList\nitems: [{apiVersion: v1, kind: List, items: [" + object + "]}]":                    "item 0 of the ConfigMapList is a list itself (List)",
+	} {
+		errs := CheckLists(nil, "---\n# Source: shop/templates/x.yaml\n"+text+"\n---\n# Source: shop/templates/y.yaml\n"+object+"\n")
+		if want == "" && len(errs) > 0 || want != "" && (len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), "shop/templates/x.yaml: "+want)) {
+			t.Errorf("%q: errors %v, want %q", text, errs, want)
+		}
+	}
+}
+
 func TestResources(t *testing.T) {
 	manifest := `---
 # Source: shop/templates/x.yaml

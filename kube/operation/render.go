@@ -305,6 +305,9 @@ func dryRunWithKinds(s *session.Session, root string, render renderFunc, kinds [
 	if refusal := (*preflight.Refusal)(nil); errors.As(err, &refusal) {
 		return nil, refusal // without Helm's wrapping
 	}
+	if err == nil {
+		err = errors.Join(charts.CheckLists(s.Common.Reader(), rel.Manifest)...)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +15,7 @@ import (
 )
 
 // TestListInATemplate: the items of a List have their own groups and their own
-// helm.sh/resource-policy.
+// helm.sh/resource-policy. A List in a List is refused (R2a).
 func TestListInATemplate(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -30,6 +31,11 @@ func TestListInATemplate(t *testing.T) {
 	r.MustRun(r.Uninstall())
 	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"kept"}) {
 		t.Errorf("remaining: %v, want [kept]", got)
+	}
+	since := time.Now()
+	_, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, "apiVersion: v1\nkind: List\nitems:\n"+item(list)), nil))
+	if w := r.WrittenSince(since); err == nil || !strings.Contains(err.Error(), "item 0 of the List is a list itself (List)") || len(w) > 0 {
+		t.Errorf("a list in a list: error %v, wrote %v", err, w)
 	}
 }
 
