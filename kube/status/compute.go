@@ -238,7 +238,7 @@ func hookPodStatus(u *unstructured.Unstructured, now time.Time) Result {
 	if k, err := kstatus.Compute(u); err == nil && k.Status == kstatus.FailedStatus {
 		return result(event.Failed, describePod(u))
 	}
-	return result(event.InProgress, describePod(u))
+	return result(event.InProgress, describeHookPod(u))
 }
 
 // unschedulable handles a Pod for which there is no node. It fails only after 15 s, because a node may become available

@@ -254,6 +254,21 @@ func findCondition(u *unstructured.Unstructured, kind string) (condition, bool) 
 	return condition{}, false
 }
 
+// describeHookPod is describePod for the Pod of a hook, which must complete: whether it is ready does not matter.
+func describeHookPod(u *unstructured.Unstructured) string {
+	message := describePod(u)
+	switch {
+	case message != podReady && message != podNotReady:
+		return message
+	case kstatus.GetStringField(u.Object, ".spec.restartPolicy", "Always") == "Always":
+		return "still running: a hook's Pod must complete, but its restartPolicy is Always"
+	}
+	return "still running"
+}
+
+// The messages of a running Pod whose containers have no problem.
+const podReady, podNotReady = "ready", "running but not ready"
+
 // describePod returns a Pod's phase and the first problem of its containers.
 func describePod(u *unstructured.Unstructured) string {
 	phase := strings.ToLower(kstatus.GetStringField(u.Object, ".status.phase", "not picked up by a node yet"))
@@ -270,9 +285,9 @@ func describePod(u *unstructured.Unstructured) string {
 	case why != "":
 		return joinText(phase, why)
 	case phase == "running" && ready.status == "True":
-		return "ready"
+		return podReady
 	case phase == "running":
-		return "running but not ready"
+		return podNotReady
 	case phase == "failed":
 		return cmp.Or(joinText(
 			kstatus.GetStringField(u.Object, ".status.reason", ""),
