@@ -222,6 +222,9 @@ func TestStartedJob(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
+			if c.name == "failed" {
+				r.Meddles = "the Job may fail when the run has just ended"
+			}
 			if c.quota {
 				if _, err := r.Cluster.CoreV1().ResourceQuotas(r.Namespace).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
