@@ -59,7 +59,7 @@ func TestAnnotationsAreDescribed(t *testing.T) {
 	if got := about(plan.AnnotationLayerChart); !strings.HasPrefix(got, "from an earlier proposal.") {
 		t.Errorf("the description of layers is %q", got)
 	}
-	if got := about("lockstep/stable-for"); !strings.HasPrefix(got, "the object counts as ready after") {
+	if got := about("lockstep/stable-for"); !strings.HasPrefix(got, "the object counts as ready") {
 		t.Errorf("the description of stable-for is %q", got)
 	}
 }
