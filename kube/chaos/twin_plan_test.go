@@ -8,7 +8,11 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"lockstep/engine/inspect"
+	"lockstep/kube/manifest"
 	"lockstep/kube/preview"
 )
 
@@ -79,8 +83,8 @@ func (l *twinRelease) plan(args []string) (plannedChanges, plannedDiffs, error) 
 	return f, diffs, nil
 }
 
-// deviations lists the changes of a run that differ from the planned ones. What the API server only stores in another form
-// is unchanged in the plan, and changed in the run (R50).
+// deviations lists the changes of a run that differ from the planned ones. What the API server only stores in another form, or what
+// only gets its fields of client-side apply in server-side apply, is unchanged in the plan, and changed in the run (R50).
 func (f plannedChanges) deviations(p *process, before, after releaseState) (wrong []string) {
 	did := map[string]string{}
 	for line := range strings.Lines(p.text.String()) {
@@ -96,7 +100,7 @@ func (f plannedChanges) deviations(p *process, before, after releaseState) (wron
 		got, ok := did[id]
 		if f[id] == "unchanged" && got == "configured" {
 			_, object, _ := strings.Cut(id, " ")
-			if sameFields(before.objects[object], after.objects[object]) {
+			if old, now := before.objects[object], after.objects[object]; sameFields(old, now) || manifest.UpdatedByHelm(&old) && sameFields(withoutHelm(old), withoutHelm(now)) {
 				continue
 			}
 		}
@@ -105,4 +109,11 @@ func (f plannedChanges) deviations(p *process, before, after releaseState) (wron
 		}
 	}
 	return wrong
+}
+
+// withoutHelm returns an object without the fields that Helm manages.
+func withoutHelm(o unstructured.Unstructured) unstructured.Unstructured {
+	c := o.DeepCopy()
+	c.SetManagedFields(slices.DeleteFunc(c.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool { return m.Manager == "helm" }))
+	return *c
 }

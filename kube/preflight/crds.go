@@ -86,20 +86,29 @@ func UpdatedCRDs(s *session.Session, crds session.CRDs) (names map[string]bool, 
 		if err == nil && reflect.DeepEqual(applied.Object["spec"], live.Object["spec"]) {
 			continue
 		}
-		why := ""
-		if err != nil {
-			why = diagnose.Explain(err).Error()
-		} else if why, _ = checkCRD(s, live, d.Object); why == "" {
-			why = CRDLosses(live, d.Object)
-		}
+		why := whyStays(s, live, d.Object, err)
 		if why == "" {
 			names[name] = true
 			continue
 		}
 		o := plan.Object{Group: crdKind.Group, Kind: crdKind.Kind, Name: name}
-		warnings = append(warnings, plan.Warning{Rule: "R29a", Object: &o, Message: fmt.Sprintf("%s stays as it is, although the chart has another one: %s (%s)", o, why, d.Source)})
+		warnings = append(warnings, plan.Warning{Rule: "R29a", Object: &o, Message: fmt.Sprintf("%s stays as it is: %s (%s)", o, why, d.Source)})
 	}
 	return names, warnings, nil
+}
+
+// whyStays returns why an install leaves an existing CRD as it is, "" if it applies the next one. refused is the answer to the dry run.
+func whyStays(s *session.Session, live, next *unstructured.Unstructured, refused error) string {
+	if refused != nil {
+		return diagnose.Explain(refused).Error()
+	}
+	if conflict, _ := checkCRD(s, live, next); conflict != "" {
+		return conflict
+	}
+	if losses := CRDLosses(live, next); losses != "" {
+		return "the chart's " + losses
+	}
+	return ""
 }
 
 // Findings are what CheckCRDs finds.
