@@ -126,8 +126,11 @@ func revision(item unstructured.Unstructured) string {
 }
 
 type releaseRecord struct {
-	Version  int
-	Info     struct{ Status string }
+	Version int
+	Info    struct {
+		Status           string
+		RollbackRevision int `json:"rollback_revision"`
+	}
 	Manifest string
 	Method   string `json:"apply_method"`
 }

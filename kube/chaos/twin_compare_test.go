@@ -30,7 +30,14 @@ func (l *twinRelease) compare(over bool) (wrong []string) {
 func (l *twinRelease) objectDifferences(ours, helms releaseState, over bool) (wrong []string) {
 	for _, id := range slices.Sorted(maps.Keys(helms.objects)) {
 		if o, ok := ours.objects[id]; ok {
-			wrong = append(wrong, differences(id, comparableFields(o), comparableFields(helms.objects[id]))...)
+			found := differences(id, comparableFields(o), comparableFields(helms.objects[id]))
+			if len(found) > 0 && over && broughtBack(ours.records, id) {
+				l.logf("delete %s, in which Helm does not keep the fields of others (R32a)", id)
+				l.delete(o)
+				l.delete(helms.objects[id])
+				continue
+			}
+			wrong = append(wrong, found...)
 			continue
 		}
 		if over && inFailedRevision(ours.records, id) {
@@ -52,6 +59,13 @@ func (l *twinRelease) objectDifferences(ours, helms releaseState, over bool) (wr
 		wrong = append(wrong, id+" was not deleted")
 	}
 	return wrong
+}
+
+// broughtBack reports whether the last revision is a rollback that has an object which the revision before it lacked, applied
+// client-side.
+func broughtBack(all []releaseRecord, id string) bool {
+	n := len(all)
+	return n > 1 && all[n-1].Info.RollbackRevision > 0 && all[n-1].Method == "csa" && all[n-1].object(id) != "" && all[n-2].object(id) == ""
 }
 
 func (l *twinRelease) delete(o unstructured.Unstructured) {
