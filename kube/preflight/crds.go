@@ -24,6 +24,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
+	"lockstep/kube/charts"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
@@ -69,32 +70,51 @@ func CheckCRDs(s *session.Session, crds session.CRDs) (found Findings, err error
 // UpdatedCRDs returns the names of the existing CRDs in crds/ that an install applies, too, as Helm does with server-side apply: those
 // that it changes and that lose nothing. A warning names each that would lose something, which is left as it is.
 func UpdatedCRDs(s *session.Session, crds session.CRDs) (names map[string]bool, warnings []plan.Warning, err error) {
+	tried := make([]crdUpdate, len(crds.Docs))
+	concurrently(len(crds.Docs), func(i int) {
+		if crds.Docs[i].Object.GroupVersionKind() == crdResource.GroupVersion().WithKind(crdKind.Kind) {
+			tried[i] = tryUpdate(s, crds.Docs[i], crds.Force)
+		}
+	})
 	names = map[string]bool{}
-	for _, d := range crds.Docs {
-		if d.Object.GroupVersionKind() != crdResource.GroupVersion().WithKind(crdKind.Kind) {
-			continue
-		}
-		client, name := s.Client.Dynamic.Resource(crdResource), d.Object.GetName()
-		live, err := client.Get(s.Context, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-			continue
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: read CustomResourceDefinition/%s: %w", d.Source, name, err)
-		}
-		applied, err := client.Apply(s.Context, name, d.Object, metav1.ApplyOptions{Force: crds.Force, FieldManager: connect.FieldManager, DryRun: []string{metav1.DryRunAll}})
-		if err == nil && reflect.DeepEqual(applied.Object["spec"], live.Object["spec"]) {
-			continue
-		}
-		why := whyStays(s, live, d.Object, err)
-		if why == "" {
+	for i, t := range tried {
+		d, name := crds.Docs[i], crds.Docs[i].Object.GetName()
+		switch {
+		case t.err != nil:
+			return nil, nil, fmt.Errorf("%s: read CustomResourceDefinition/%s: %w", d.Source, name, t.err)
+		case t.applies:
 			names[name] = true
-			continue
+		case t.stays != "":
+			o := plan.Object{Group: crdKind.Group, Kind: crdKind.Kind, Name: name}
+			warnings = append(warnings, plan.Warning{Rule: "R29a", Object: &o, Message: fmt.Sprintf("%s stays as it is: %s (%s)", o, t.stays, d.Source)})
 		}
-		o := plan.Object{Group: crdKind.Group, Kind: crdKind.Kind, Name: name}
-		warnings = append(warnings, plan.Warning{Rule: "R29a", Object: &o, Message: fmt.Sprintf("%s stays as it is: %s (%s)", o, why, d.Source)})
 	}
 	return names, warnings, nil
+}
+
+// crdUpdate is what an install does with an existing CRD: nothing, or applies it, or leaves it as it is for a reason.
+type crdUpdate struct {
+	applies bool
+	stays   string
+	err     error // of reading it
+}
+
+func tryUpdate(s *session.Session, d charts.Document, force bool) (u crdUpdate) {
+	client, name := s.Client.Dynamic.Resource(crdResource), d.Object.GetName()
+	live, err := client.Get(s.Context, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return u
+	}
+	if err != nil {
+		return crdUpdate{err: err}
+	}
+	applied, err := client.Apply(s.Context, name, d.Object, metav1.ApplyOptions{Force: force, FieldManager: connect.FieldManager, DryRun: []string{metav1.DryRunAll}})
+	if err == nil && reflect.DeepEqual(applied.Object["spec"], live.Object["spec"]) {
+		return u
+	}
+	u.stays = whyStays(s, live, d.Object, err)
+	u.applies = u.stays == ""
+	return u
 }
 
 // whyStays returns why an install leaves an existing CRD as it is, "" if it applies the next one. refused is the answer to the dry run.

@@ -55,6 +55,16 @@ func TestRollbackThatFails(t *testing.T) {
 	}
 }
 
+// changeCharts changes the options of all charts of a stack.
+func changeCharts(o *kube.StackOptions, change func(*kube.ChartOptions)) {
+	load := o.Load
+	o.Load = func(ctx context.Context, r helmfile.Release) (kube.ChartOptions, error) {
+		chart, err := load(ctx, r)
+		change(&chart)
+		return chart, err
+	}
+}
+
 // TestRollbackForcesConflicts: --force-conflicts is also for the rollback of a stack, which sets a field again that the upgrade left
 // to somebody else (R33, S5).
 func TestRollbackForcesConflicts(t *testing.T) {
@@ -72,12 +82,7 @@ func TestRollbackForcesConflicts(t *testing.T) {
 	stack[1].Values = map[string]any{"image": "example/no-such-image:1"}
 	s, err := b.prepare(false, func(o *kube.StackOptions) {
 		o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 4*time.Second
-		load := o.Load
-		o.Load = func(ctx context.Context, r helmfile.Release) (kube.ChartOptions, error) {
-			chart, err := load(ctx, r)
-			chart.ForceConflicts = true
-			return chart, err
-		}
+		changeCharts(o, func(c *kube.ChartOptions) { c.ForceConflicts = true })
 	}, stack...)
 	state, _ := b.run(s, err, nil)
 	if got := b.history("a", "c"); !slices.Equal(got, []string{"a 3 deployed", "c 3 deployed"}) {
@@ -97,12 +102,7 @@ func TestTakenOverIsKept(t *testing.T) {
 	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"a"}, Values: map[string]any{"image": "example/no-such-image:1"}}}
 	s, err := b.prepare(false, func(o *kube.StackOptions) {
 		o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 4*time.Second
-		load := o.Load
-		o.Load = func(ctx context.Context, r helmfile.Release) (kube.ChartOptions, error) {
-			chart, err := load(ctx, r)
-			chart.TakeOwnership = true
-			return chart, err
-		}
+		changeCharts(o, func(c *kube.ChartOptions) { c.TakeOwnership = true })
 	}, stack...)
 	state, _ := b.run(s, err, nil)
 	want := "rolled back; 2 releases uninstalled; " + b.id("a") + ": kept what existed before this release took it over: ConfigMap/a (of no release)"
