@@ -300,7 +300,7 @@ func hookConflicts(s *session.Session, b *manifest.Builder, t session.Target, ev
 }
 
 // failedAfter reports whether a hook created an object in a run that failed, and nothing was deployed since. A run of the same command
-// goes on from there (R50).
+// continues from there (R50).
 func (r *releaseState) failedAfter(h *rel1.Hook, seen manifest.Seen) bool {
 	if r == nil {
 		return false

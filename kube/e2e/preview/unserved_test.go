@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
@@ -21,24 +19,12 @@ import (
 func TestDriftOfUnservedVersion(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	api := r.Namespace + ".example.com"
-	schemaOf := "schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}"
-	r.Create(rig.Object("apiextensions.k8s.io/v1/CustomResourceDefinition/things."+api, nil, "spec:", "  group: "+api, "  scope: Namespaced",
-		"  names: {kind: Thing, listKind: ThingList, plural: things, singular: thing}", "  versions:",
-		"  - {name: v1, served: true, storage: false, "+schemaOf+"}", "  - {name: v2, served: true, storage: true, "+schemaOf+"}"))
-	crds := r.Client.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	served := func(version string) bool {
-		list, err := r.Cluster.Discovery().ServerResourcesForGroupVersion(api + "/" + version)
-		return err == nil && len(list.APIResources) > 0
-	}
-	r.Eventually("both versions are served", func() bool { return served("v1") && served("v2") })
+	kind := r.CreateThings()
+	api := kind.API
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.Object(api+"/v1/Thing/it", nil, "spec: {size: 3}"),
 		rig.Object("policy/v1/PodDisruptionBudget/budget", nil, "spec: {maxUnavailable: 1, selector: {matchLabels: {app: none}}}")), nil))
 
-	if _, err := crds.Patch(t.Context(), "things."+api, types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec/versions/0/served","value":false}]`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	r.Eventually("v1 is not served", func() bool { return !served("v1") })
+	kind.StopServing()
 	records := r.Helm().Releases
 	rel, err := release.MustExist(release.Last(records, "t"))
 	if err != nil {
@@ -48,7 +34,6 @@ func TestDriftOfUnservedVersion(t *testing.T) {
 	if err := records.Update(rel); err != nil {
 		t.Fatal(err)
 	}
-	r.Client = rig.Connect(t, r.Namespace)
 	want := []string{
 		"PodDisruptionBudget/budget gone=false version v1beta1 of PodDisruptionBudget is no longer served; upgrade the release to a chart that uses v1",
 		"Thing/it gone=false version v1 of Thing is no longer served; upgrade the release to a chart that uses v2",
@@ -70,10 +55,10 @@ func TestDriftOfUnservedVersion(t *testing.T) {
 		return rig.AllGroups(s, event.Ready)
 	})
 
-	if err := crds.Delete(t.Context(), "things."+api, metav1.DeleteOptions{}); err != nil {
+	if err := r.Client.Dynamic.Resource(rig.CRDResource).Delete(t.Context(), "things."+api, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r.Eventually("the kind is gone", func() bool { return !served("v2") })
+	r.Eventually("the kind is gone", func() bool { return !kind.Served("v2") })
 	r.Client = rig.Connect(t, r.Namespace)
 	want[1] = "Thing/it gone=true the cluster does not have its kind"
 	if got := driftLines(drift(r)); !slices.Equal(got, want) {

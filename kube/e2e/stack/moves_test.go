@@ -1,7 +1,6 @@
 package stack
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
-	"lockstep/kube/helmfile"
 )
 
 // movable returns a chart that has ConfigMap/moved if the value has is set.
@@ -111,12 +109,7 @@ func TestPruneOfRenamed(t *testing.T) {
 	s, err = b.prepare(false, func(o *kube.StackOptions) {
 		named(o)
 		o.Prune = true
-		load := o.Load
-		o.Load = func(ctx context.Context, r helmfile.Release) (kube.ChartOptions, error) {
-			c, err := load(ctx, r)
-			c.TakeOwnership = true
-			return c, err
-		}
+		changeCharts(o, func(c *kube.ChartOptions) { c.TakeOwnership = true })
 	}, release{Name: "a2", Dir: movable(t, "a2", ""), Values: has})
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/plan"
 	"lockstep/kube"
@@ -51,30 +50,17 @@ func TestUnservedVersion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			api := r.Namespace + ".example.com"
-			schemaOf := "schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}"
-			r.Create(rig.Object("apiextensions.k8s.io/v1/CustomResourceDefinition/things."+api, nil, "spec:", "  group: "+api, "  scope: Namespaced",
-				"  names: {kind: Thing, listKind: ThingList, plural: things, singular: thing}", "  versions:",
-				"  - {name: v1, served: true, storage: false, "+schemaOf+"}", "  - {name: v2, served: true, storage: true, "+schemaOf+"}"))
-			crds := r.Client.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+			kind := r.CreateThings()
+			api := kind.API
 			things := func(version string) error {
 				_, err := r.Client.Dynamic.Resource(schema.GroupVersionResource{Group: api, Version: version, Resource: "things"}).Namespace(r.Namespace).Get(t.Context(), "it", metav1.GetOptions{})
 				return err
 			}
-			served := func(version string) bool {
-				list, err := r.Cluster.Discovery().ServerResourcesForGroupVersion(api + "/" + version)
-				return err == nil && len(list.APIResources) > 0
-			}
-			r.Eventually("v1 is served", func() bool { return served("v1") && served("v2") })
 			remove(r, api, func() {
 				if err := things("v2"); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := crds.Patch(t.Context(), "things."+api, types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec/versions/0/served","value":false}]`), metav1.PatchOptions{}); err != nil {
-					t.Fatal(err)
-				}
-				r.Eventually("v1 is not served", func() bool { return !served("v1") })
-				r.Client = rig.Connect(t, r.Namespace)
+				kind.StopServing()
 			})
 			if err := things("v2"); !apierrors.IsNotFound(err) {
 				t.Errorf("the object is left: %v", err)
