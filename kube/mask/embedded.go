@@ -10,10 +10,11 @@ import (
 // embeddedSecrets returns the secrets inside a value that is a file, a script, a URL or a connection string: passwords, and
 // what is named like a credential.
 func embeddedSecrets(value string) []string {
+	inCommands := commandSecrets(value)
 	if !suspicious(value) {
-		return nil
+		return inCommands
 	}
-	return slices.Concat(credentials(asFile(value)), secretsInLines(value), passwords(value))
+	return slices.Concat(credentials(asFile(value)), secretsInLines(value), passwords(value), inCommands)
 }
 
 var (

@@ -32,6 +32,15 @@ func TestCredentialsInTexts(t *testing.T) {
 		"HCL":                      "db {\n  password = \"%s\"\n}",
 		"colon among equals signs": "[auth]\nclient_id = x\nadmin_password: %s\n",
 		"colon and padding":        "{{ if x }}\ntoken: %s==\n{{ end }}",
+		"MySQL":                    "mysql -h db -uroot -p%s shop < /x.sql",
+		"MySQL with a statement":   `mysqldump -e "select 1;" -p'%s' shop`,
+		"MySQL in JSON":            `{"cmd": "mysqladmin ping -p\"%s\""}`,
+		"MariaDB":                  "mariadb-admin -uroot -p%s ping",
+		"Redis":                    "exec redis-cli -h cache -a %s ping | grep PONG",
+		"MongoDB":                  "mongosh -u root -p %s --eval 1",
+		"curl":                     "if ! curl -sf -u admin:%s http://h/; then exit 1; fi",
+		"curl with quotes":         `curl http://h/?a=b --user "admin:%s"`,
+		"login":                    "helm registry login -u x -p %s host",
 		"YAML with templates":      "{{ if x }}\npassword: \"%s\"\n{{ end }}",
 	} {
 		text = fmt.Sprintf(text, password)
@@ -65,6 +74,10 @@ func TestTextsStayReadable(t *testing.T) {
 		`<add key="host" value="Server-1a"/><password>${env.DB_PASSWORD}</password><input name="token" value="{{ .Token }}"/>`,
 		"{\n  // secret\n  \"secretName\": \"external-tls2\",\n  \"tokenFile\": \"/x/token1\",\n}",
 		"secret: process.env.DB1,\nif token == \"Undefined1\" {",
+		"mysql -uroot -p -e 1\nmysql -uroot -p\"$PW\" -p${PW1} -p`cat /x/y1z2` -p{{ .Pw1 }}\nimage: mysql:8.0 -p3306\nrun my-mysql -p3306a",
+		"redis-cli and its -a argument override it\nredis-cli -a \"$PW1\" ping; tool -a x1y2z3\nredis-cli -p 6379 -n db1",
+		"curl -u \"$USER:$PASS\" -u admin:$pw -u ${U}:${P1} -o file1:x2y3z4 http://host1:8080/x\ncurl -T file1 | ssh -u x:y1z2a3",
+		"docker run -p 8080:80 mongo1 -p 27017\nmongo is a database; mongod -p x1y2z3",
 		"auth_basic \"Realm 1\";\nauth required pam_unix2.so\nSecret Store\nAccess Token",
 	} {
 		object := map[string]any{"kind": "ConfigMap", "data": map[string]any{"f": text}}

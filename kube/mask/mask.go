@@ -114,7 +114,7 @@ func (m *Mask) AddManifest(manifest string) {
 	}
 	for _, doc := range documents.Split(manifest) {
 		var object map[string]any
-		if (suspicious(doc) || strings.Contains(doc, "ontainers")) && m.isNew("document", doc) && yaml.Unmarshal([]byte(doc), &object) == nil {
+		if (suspicious(doc) || strings.Contains(doc, "ontainers") || hasCommand(doc)) && m.isNew("document", doc) && yaml.Unmarshal([]byte(doc), &object) == nil {
 			m.AddObject(object)
 		}
 	}

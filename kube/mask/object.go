@@ -177,6 +177,13 @@ func hideInList(list, old []any) {
 	for i, a := range secretArguments(list) {
 		list[i] = a.prefix + text
 	}
+	var m Mask
+	m.add(commandSecrets(commandOf(list)))
+	for i, e := range list {
+		if s, isText := e.(string); isText && len(m.values) > 0 {
+			list[i] = strings.ReplaceAll(m.Text(s), Hidden, text)
+		}
+	}
 }
 
 // argument matches a flag or a variable with its value.
@@ -228,6 +235,7 @@ func credentials(v any) (out []string) {
 		for _, a := range secretArguments(v) {
 			out = append(out, a.value)
 		}
+		out = append(out, commandSecrets(commandOf(v))...)
 	}
 	return out
 }
