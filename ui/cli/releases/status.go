@@ -3,6 +3,7 @@ package releases
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"helm.sh/helm/v4/pkg/cli/output"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"lockstep/engine/event"
@@ -121,16 +123,27 @@ func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string, liv
 	status := action.NewStatus(a.Helm)
 	status.Version = revisionFlag(cmd)
 	status.ShowResourcesTable = format == output.Table
-	found, err := status.Run(name)
-	if err != nil {
-		return nil, err
-	}
-	rel, err := command.V1Release(found)
+	rel, err := a.withResources(cmd, status, name)
 	if err != nil {
 		return nil, err
 	}
 	addLive(live, rel)
 	return rel, likehelm.Status(out, format, rel)
+}
+
+// withResources returns a release with its live objects. It has none, with a warning, if Helm cannot build them from the manifest: the
+// cluster no longer serves an API version, or a list contains another one. Helm then shows nothing.
+func (a *app) withResources(cmd *cobra.Command, status *action.Status, name string) (*rel1.Release, error) {
+	found, err := status.Run(name)
+	if err == nil {
+		return command.V1Release(found)
+	}
+	rel, readErr := a.getRelease(cmd, name)
+	if refused := apierrors.APIStatus(nil); readErr != nil || errors.As(err, &refused) {
+		return nil, err
+	}
+	a.Display(cmd).Warn("cannot show the resources: " + err.Error())
+	return rel, nil
 }
 
 // liveStatus returns the current state of a release's groups and who approved the revision. The mask hides the release's secret
