@@ -170,9 +170,23 @@ func (l *leftoverSearch) lastApplied(m helmclient.Method, revs *release.Revision
 		if !deployed {
 			old = sent(l.builder, rel, old)
 		}
+		applied.Add(l.formerHooks(rel, list), false) // perhaps it did not run
 		applied.Add(old, deployed)
 	}
 	return applied
+}
+
+// formerHooks returns the hooks of a revision whose names the objects of a list have, which are no hooks any more.
+func (l *leftoverSearch) formerHooks(rel *rel1.Release, list helmkube.ResourceList) (hooks helmkube.ResourceList) {
+	for _, h := range rel.Hooks {
+		if !slices.ContainsFunc(list, func(i *resource.Info) bool { return i.Name == h.Name && i.Mapping.GroupVersionKind.Kind == h.Kind }) {
+			continue
+		}
+		if built, _, err := l.builder.Build(h.Manifest); err == nil { // else its kind is no longer served
+			hooks = append(hooks, built...)
+		}
+	}
+	return hooks
 }
 
 // sent returns the objects of a revision that its run has sent, all of them if its record does not say that.

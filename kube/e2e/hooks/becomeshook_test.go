@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 )
@@ -76,5 +80,54 @@ func TestHookBecomesObject(t *testing.T) {
 	r.MustRun(r.Uninstall())
 	if got := r.Remaining(); len(got) > 0 {
 		t.Errorf("remaining: %v", got)
+	}
+}
+
+// TestFieldsOfAFormerHook: an object that is no hook any more loses what only the hook had, whatever brings it back: a rollback, also one
+// after a failure, or an upgrade. What somebody else has added stays (R32a).
+func TestFieldsOfAFormerHook(t *testing.T) {
+	t.Parallel()
+	object := []string{rig.ConfigMap("boot", nil, `v: "1"`), rig.ConfigMap("other", nil)}
+	asHook := []string{rig.ConfigMap("boot", map[string]string{"helm.sh/hook": "pre-upgrade"}, `v: "2"`, "more: x"), rig.ConfigMap("other", nil)}
+	for _, serverSide := range []string{"false", "true"} {
+		for _, back := range []string{"rollback", "upgrade", "failure"} {
+			t.Run(serverSide+"/"+back, func(t *testing.T) {
+				t.Parallel()
+				r := rig.New(t)
+				with := func(docs ...string) func(*kube.Deploy) {
+					return rig.UseChart(rig.ChartOf(t, docs...), func(d *kube.Deploy) {
+						d.ServerSide, d.RollbackOnFailure, d.WaitForJobs = serverSide, back == "failure", plan.AllJobs
+					})
+				}
+				r.Deploy("plain", with(object...))
+				theirs := ""
+				if back == "failure" {
+					op, err := r.Upgrade("plain", with(append(asHook[:2:2], rig.FailingJob(nil))...))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if out := r.Run(op, nil); out.State.Exit != event.ExitFailed {
+						t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+					}
+				} else {
+					r.MustRun(r.Upgrade("plain", with(asHook...)))
+					theirs = "y"
+					r.PatchConfigMap("boot", `{"data": {"theirs": "y"}}`)
+				}
+				switch back {
+				case "rollback":
+					r.MustRun(r.Rollback(1))
+				case "upgrade":
+					r.MustRun(r.Upgrade("plain", with(object...)))
+				}
+				live, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Get(t.Context(), "boot", metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if live.Data["v"] != "1" || live.Data["more"] != "" || live.Data["theirs"] != theirs || live.Annotations["helm.sh/hook"] != "" {
+					t.Errorf("boot: %v, annotations %v", live.Data, live.Annotations)
+				}
+			})
+		}
 	}
 }
