@@ -54,12 +54,10 @@ type State struct {
 	Warnings    []Event
 	// Waiting is the last heartbeat, Answer the last answer to a command.
 	Waiting, Answer Event
-	// AwaySince is when the API server became unreachable, zero while it is reachable. AwayMessage
-	// describes the outage (R53).
-	AwaySince   time.Time
-	AwayMessage string
-	Screens     int // that show the run
-	Notes       []string
+	// AwaySince is when the API server became unreachable, zero while it is reachable (R53).
+	AwaySince time.Time
+	Screens   int // that show the run
+	Notes     []string
 	// Scopes are the states of a stack's releases, by Event.Scope. A release that stays
 	// unchanged has none.
 	Scopes map[string]*State
@@ -143,10 +141,7 @@ func (s *State) apply(e Event) {
 		s.Waiting = e
 		s.object(e).refineCause(e)
 	case KindServer:
-		s.AwaySince, s.AwayMessage = e.Since, ""
-		if e.Status == Away {
-			s.AwayMessage = e.Message
-		}
+		s.AwaySince = e.Since
 		s.setClocks(e.Time)
 	case KindCommand:
 		s.Answer = e
@@ -200,7 +195,7 @@ func (s *State) applyOperation(e Event) {
 		s.fixTracker.succeed(e.Time)
 	}
 	if e.Status != Running && e.Status != RollingBack {
-		s.Ended, s.AwaySince, s.AwayMessage = e.Time, time.Time{}, ""
+		s.Ended, s.AwaySince = e.Time, time.Time{}
 	}
 	s.setRun(e.Time, Running, "", nil)
 	if e.Exit != nil {

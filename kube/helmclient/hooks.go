@@ -43,7 +43,7 @@ func (c *Client) ExpectHooks(rel *release.Release) error {
 	c.cfg.warn(warnings)
 	var scoped []*scopedHook
 	for n, h := range hooks {
-		scoped = append(scoped, &scopedHook{ScopedHook: h, session: c.cfg.Session, list: lists[n]})
+		scoped = append(scoped, &scopedHook{ScopedHook: h, list: lists[n]})
 	}
 	for _, phase := range c.hooks.reset(rel, c.cfg.Options.Prefix, c.cfg.Hooks, scoped) {
 		c.cfg.announce(phase)

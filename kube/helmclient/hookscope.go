@@ -28,8 +28,7 @@ import (
 // scopedHook is a hook that runs around the groups of its subchart.
 type scopedHook struct {
 	charts.ScopedHook
-	session cluster.Session
-	list    helmkube.ResourceList
+	list helmkube.ResourceList
 
 	cleanedUp bool // set by takeScoped; guarded by hookQueue.mu
 

@@ -82,7 +82,6 @@ type Node struct {
 	Name  string // the board's short name
 	index int    // in plan order
 	Col   int
-	Row   int // in its column, from the top
 	// Ins are the nodes it waits for, Outs those that wait for it, without transitive
 	// edges.
 	Ins, Outs []*Node
@@ -150,9 +149,6 @@ func (g *Graph) addPhase(phase *event.PhaseState) {
 	}
 	for _, c := range g.Cols[first:] {
 		untangle(c.Nodes)
-		for i, n := range c.Nodes {
-			n.Row = i
-		}
 	}
 }
 

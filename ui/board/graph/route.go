@@ -10,8 +10,8 @@ const maxTracks = 8
 
 // Net is the edges from nodes of a column to the same nodes; they share a line.
 type Net struct {
-	From, To []*Node
-	cols     []int // with nodes of To, the last one last
+	From []*Node
+	cols []int // with nodes at the other end, the last one last
 }
 
 // route joins the edges to nets, and counts the lines in the gutters.
@@ -30,7 +30,7 @@ func (g *Graph) route() {
 			if !ok {
 				at = len(g.Nets)
 				known[key] = at
-				g.Nets = append(g.Nets, &Net{To: n.Outs, cols: columns(n.Outs)})
+				g.Nets = append(g.Nets, &Net{cols: columns(n.Outs)})
 			}
 			g.Nets[at].From = append(g.Nets[at].From, n)
 		}
