@@ -92,6 +92,8 @@ type FirstStatus struct {
 	AwaitsStatus bool
 	// StatusWrite identifies the last write of that status, "" if there was none.
 	StatusWrite string
+	// SilenceConfirms means that the controller is known to look at each change, and to write only a status that differs.
+	SilenceConfirms bool
 }
 
 // NotAwaited returns the observation as it counts for an object that nobody waits for: it is never ready (R22b).

@@ -16,7 +16,7 @@ func (o *object) awaitsStatus() bool {
 
 // judge returns the rule by which the object counts as ready.
 func (o *object) judge() event.Judge {
-	if o.awaitsStatus() {
+	if o.awaitsStatus() && !o.last.SilenceConfirms {
 		return event.ByNoStatus
 	}
 	if o.hasSettled {
@@ -34,7 +34,11 @@ func (s *stage) evaluateSilent(g *group, o *object) {
 		s.setStatusOverdue(o)
 	}
 	if o.statusOverdue && o.last.Status == event.Ready {
-		s.setReady(g, o, wroteNothing(limit))
+		message := o.last.Message
+		if !o.last.SilenceConfirms {
+			message = wroteNothing(limit)
+		}
+		s.setReady(g, o, message)
 		return
 	}
 	if s.setObject(g, o, event.InProgress, "its controller has written no status since the apply", ""); o.statusOverdue || o.statusDeadline != nil {
@@ -67,7 +71,7 @@ func (s *stage) stopAwaitingStatus(g *group, o *object) {
 func (s *stage) setStatusOverdue(o *object) {
 	o.statusOverdue = true
 	kind := o.GroupKind()
-	if o.last.Status != event.Ready || s.m.silentKinds[kind] {
+	if o.last.Status != event.Ready || o.last.SilenceConfirms || s.m.silentKinds[kind] {
 		return
 	}
 	if s.m.silentKinds == nil {

@@ -32,9 +32,10 @@ type machine struct {
 	cohort         *cohort      // groups that started since the current message came in, nil if none
 	timeouts       timeouts
 	rollback       rollback
-	epoch          int      // counts rollbacks and edited revisions; observations of an earlier epoch are ignored
-	firstFailure   *Failure // of a group that stayed failed; it explains the end of the run
-	failed         string   // why the run fails, "" while it may succeed
+	epoch          int                  // counts rollbacks and edited revisions; observations of an earlier epoch are ignored
+	removed        map[plan.Object]bool // by this epoch's removals: that they go is no change by others
+	firstFailure   *Failure             // of a group that stayed failed; it explains the end of the run
+	failed         string               // why the run fails, "" while it may succeed
 	keeping        keeping
 	steered        bool // the steering may differ from the kept one
 	closing        bool // the run ends, and accepts no more commands
@@ -310,7 +311,7 @@ func (m *machine) startEditedRevision(op event.Operation, reason string, phases 
 func (m *machine) startOver() {
 	m.emit(resetRequests{})
 	m.epoch++
-	m.confirmable, m.heldObjects = nil, nil
+	m.confirmable, m.heldObjects, m.removed = nil, nil, nil
 	m.steering = steering{reported: event.Running}
 	m.timeouts = timeouts{}
 	m.clock = clock{start: m.now}

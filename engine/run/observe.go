@@ -162,7 +162,7 @@ func (s *stage) deleted(g *group, o *object, out Response) {
 
 func (s *stage) observe(g *group, seen Observation) {
 	o := g.byObject[seen.Object]
-	if o == nil || s.epoch != s.m.epoch || g.gated != nil && (s.closed || !g.gated.unstarted() && g.status != event.Failed) {
+	if o == nil || s.epoch != s.m.epoch || !s.removes() && s.m.removed[seen.Object] || g.gated != nil && (s.closed || !g.gated.unstarted() && g.status != event.Failed) {
 		return
 	}
 	if seen.Trouble && o.request == requestSucceeded {

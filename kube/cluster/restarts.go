@@ -19,7 +19,8 @@ import (
 const podsUntil = 2 * time.Second
 
 // runningKinds are the workloads whose containers must keep running (R22c).
-var runningKinds = map[string]bool{"Deployment": true, "ReplicaSet": true, "StatefulSet": true, "DaemonSet": true, "Pod": true}
+var runningKinds = map[string]bool{"Deployment": true, "ReplicaSet": true, "StatefulSet": true, "DaemonSet": true, "Pod": true,
+	"ReplicationController": true}
 
 // KeepsRunning reports whether an object is a workload whose containers must keep running.
 func KeepsRunning(o plan.Object) bool { return runningKinds[o.Kind] && o.Namespace != "" }

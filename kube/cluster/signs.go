@@ -34,7 +34,7 @@ type owner struct{ namespace, kind, name string }
 
 // troubleKinds are the kinds whose trouble first shows in pods and warnings.
 var troubleKinds = map[string]bool{"Deployment": true, "ReplicaSet": true, "StatefulSet": true, "DaemonSet": true, "Job": true, "CronJob": true,
-	"Pod": true, "PersistentVolumeClaim": true}
+	"ReplicationController": true, "Pod": true, "PersistentVolumeClaim": true}
 
 // withStatusSigns adds signs to the observations of kinds that are not in troubleKinds: a sign is a changed message of an object
 // that is not ready.

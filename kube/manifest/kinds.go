@@ -158,10 +158,10 @@ func (b *Builder) LearnStatus(i *resource.Info) {
 	}
 }
 
-// HasStatus reports whether a kind is a custom one whose objects have a status that only a controller writes.
+// HasStatus reports whether a kind has a status of which only a write shows that it is about the object as it is (R22a).
 func (b *Builder) HasStatus(mapping *meta.RESTMapping) bool {
 	gvk := mapping.GroupVersionKind
-	if status.IsBuiltIn(gvk.Group) {
+	if !status.ShownByWrites(gvk.Group) {
 		return false
 	}
 	b.shared.mu.Lock()

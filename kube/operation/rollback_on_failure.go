@@ -58,7 +58,7 @@ func (r *runner) rollBack(end run.End, cause error, notes []string, failed *atte
 				notes = append(notes, fmt.Sprintf("revision %d could not be marked failed: %v", failed.driver.WriteResult().Created, again.err))
 			}
 		}
-		notes = append(notes, r.op.Kept())
+		notes = append(notes, r.op.notRemoved(), r.op.Kept())
 		end.Message, end.Outcome = ClosingTexts(rolledBack(info), cause, notes...)
 		r.engine.Close(end)
 		return true, cause
@@ -68,7 +68,7 @@ func (r *runner) rollBack(end run.End, cause error, notes []string, failed *atte
 		end.Release = final.status
 		notes = slices.Concat([]string{final.describe(info.Name, true)}, notes, []string{errorText(sweepErr), errorText(final.err)})
 	}
-	notes = append(notes, r.op.leftBehind(), r.op.Kept())
+	notes = append(notes, r.op.leftBehind(), r.op.notRemoved(), r.op.Kept())
 	r.closeFailedRollback(end, cause, err, notes)
 	return true, errors.Join(cause, err)
 }
@@ -236,6 +236,21 @@ func (op *Operation) Kept() string {
 	return kept
 }
 
+// notRemoved names the objects that a rollback or a cleanup after a failure was to delete and has kept, with the reasons (R31a);
+// "" for none. Plans and warnings name those of other removals.
+func (op *Operation) notRemoved() string {
+	var kept []string
+	for _, e := range op.feed.Events() {
+		if e.Kind == event.KindObject && e.Change == event.Kept {
+			kept = append(kept, fmt.Sprintf("%s (%s)", e.Object, strings.TrimPrefix(e.Message, "kept: ")))
+		}
+	}
+	if len(kept) == 0 {
+		return ""
+	}
+	return "not deleted: " + firstTen(kept)
+}
+
 // KeptAtEnd is what Kept has found at the end of Run.
 func (op *Operation) KeptAtEnd() string {
 	op.mu.Lock()
@@ -247,11 +262,11 @@ func (op *Operation) KeptAtEnd() string {
 	return *kept
 }
 
-// firstTen lists at most ten names, and counts the others.
-func firstTen(objects []plan.Object) string {
+// firstTen lists the texts of at most ten elements, and counts the others.
+func firstTen[T any](list []T) string {
 	var names []string
-	for _, o := range objects {
-		names = append(names, o.String())
+	for _, v := range list {
+		names = append(names, fmt.Sprint(v))
 	}
 	if n := len(names); n > 10 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:10], ", "), n-10)

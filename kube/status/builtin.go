@@ -52,7 +52,7 @@ func wantedPods(u *unstructured.Unstructured) int {
 	switch groupKind(u) {
 	case "apps/DaemonSet":
 		return kstatus.GetIntField(u.Object, ".status.desiredNumberScheduled", 0)
-	case "apps/Deployment", "apps/ReplicaSet", "apps/StatefulSet":
+	case "apps/Deployment", "apps/ReplicaSet", "apps/StatefulSet", "ReplicationController":
 		return kstatus.GetIntField(u.Object, ".spec.replicas", 1)
 	}
 	return 0

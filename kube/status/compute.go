@@ -132,13 +132,15 @@ func kstatusResult(u *unstructured.Unstructured, k *kstatus.Result) Result {
 	return result(status, describe(u, status, k))
 }
 
-// apiServiceStatus handles APIServices, because kstatus does not know them.
+// apiServiceStatus handles APIServices, because kstatus does not know them. One without a service is always available.
 func apiServiceStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
 	r := result(event.InProgress, "availability not known yet")
+	r.unawaited = true
 	if c, ok := findCondition(u, "Available"); ok && c.status == "True" {
-		r = result(event.Ready, "available")
+		_, remote, _ := unstructured.NestedMap(u.Object, "spec", "service")
+		r.Status, r.Message, r.unawaited = event.Ready, "available", !remote
 	} else if ok {
-		r = result(event.InProgress, joinText("not available", c.text()))
+		r.Message = joinText("not available", c.text())
 	}
 	return r.by(event.ByBuiltIn)
 }

@@ -19,6 +19,10 @@ func IsBuiltIn(group string) bool {
 	return scheme.Scheme.IsGroupRegistered(group) || group == "apiextensions.k8s.io" || group == "apiregistration.k8s.io"
 }
 
+// ShownByWrites reports whether objects of an API group may have a status of which only a write shows that it is about the object
+// as it is (R22a): custom resources, and APIServices, which have no generation.
+func ShownByWrites(group string) bool { return !IsBuiltIn(group) || group == "apiregistration.k8s.io" }
+
 // StatusWrite identifies the last write of an object's status, or returns "" if nobody has written it: the defaults in a CRD
 // are no write. Without managed fields, any status counts as written.
 func StatusWrite(u *unstructured.Unstructured) string {
@@ -67,8 +71,8 @@ func trimManagedFields(metadata map[string]any) (kept []any) {
 	return kept
 }
 
-// firstStatus says whether the status of a custom resource counts: whether its controller has written it for this
-// generation, or whether only the time of its last write can show that.
+// firstStatus says whether the status of an object counts: whether its controller has written it for this generation, or
+// whether only the time of its last write can show that.
 //
 // Rule R22a: a status counts once its controller has written it since the apply
 func (r Result) firstStatus(u *unstructured.Unstructured, rule Rule) Result {
@@ -89,7 +93,7 @@ func (r Result) firstStatus(u *unstructured.Unstructured, rule Rule) Result {
 			write = ""
 		}
 	}
-	r.AwaitsStatus, r.StatusWrite = true, write
+	r.AwaitsStatus, r.StatusWrite, r.SilenceConfirms = true, write, IsBuiltIn(u.GroupVersionKind().Group)
 	return r
 }
 

@@ -17,8 +17,8 @@ import (
 var unneededFields = []string{"template", "volumeClaimTemplates", "versions", "containers", "initContainers", "volumes"}
 
 // trim returns only the parts of an object that Compute needs, to save memory: identity, spec and status, without data, and
-// of the managed fields only who has written the status of a custom resource, or the spec of a Deployment with an exceeded
-// progress deadline.
+// of the managed fields only who has written a status (ShownByWrites), or the spec of a Deployment with an exceeded progress
+// deadline.
 func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 	meta := map[string]any{}
 	from, _ := u.Object["metadata"].(map[string]any)
@@ -31,7 +31,7 @@ func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 	if kept := trimAnnotations(u.GetAnnotations()); len(kept) > 0 {
 		meta["annotations"] = kept
 	}
-	if kept := trimManagedFields(from); kept != nil && !IsBuiltIn(u.GroupVersionKind().Group) {
+	if kept := trimManagedFields(from); kept != nil && ShownByWrites(u.GroupVersionKind().Group) {
 		meta["managedFields"] = kept
 	}
 	if _, ok := deadlineCondition(u); ok {

@@ -30,6 +30,8 @@ func crashing(runs string, annotations map[string]string) string {
 func TestCrashAfterReady(t *testing.T) {
 	t.Parallel()
 	healthy := rig.Deployment("web", rig.Group("a"), "0s")
+	controller := crashing("3s", rig.Group("a"))
+	controller = strings.NewReplacer("apps/v1", "v1", "kind: Deployment", "kind: ReplicationController", "selector: {matchLabels: {app: web}}", "replicas: 1").Replace(controller)
 	cases := []struct {
 		name, web string
 		settle    time.Duration
@@ -37,6 +39,7 @@ func TestCrashAfterReady(t *testing.T) {
 	}{
 		{"after 1s", crashing("1s", rig.Group("a")), 5 * time.Second, 1},
 		{"after 3s", crashing("3s", rig.Group("a")), 5 * time.Second, 1},
+		{"of a ReplicationController", controller, 5 * time.Second, 1},
 		{"after 8s", crashing("8s", rig.Group("a")), 10 * time.Second, 1},
 		{"healthy", healthy, 2 * time.Second, 0},
 	}

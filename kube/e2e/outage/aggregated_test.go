@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -95,5 +96,36 @@ func TestAggregatedAPIDown(t *testing.T) {
 		if out := r.Run(op, nil); out.State.Exit != 1 || out.State.FailedObject == nil || out.State.FailedObject.Kind != "APIService" || !strings.Contains(out.State.Cause, "nowhere") {
 			t.Errorf("exit %d: %v: %s (%s)", out.State.Exit, out.State.FailedObject, out.State.Cause, out.State.Message)
 		}
+	}
+}
+
+// TestFirstStatusOfAnAPIService: it has no generation, so only a write of its status shows that the status is about the
+// service that it has now. Until then, nothing that waits for it starts (R22a). It does not run
+// in parallel, because Helm refuses to work with such a cluster.
+func TestFirstStatusOfAnAPIService(t *testing.T) {
+	r := rig.New(t)
+	api := r.Namespace + ".example"
+	t.Cleanup(func() { removeAPI(r, api) })
+	upgrade := func(service string) rig.Outcome {
+		t.Helper()
+		op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("after", rig.Group("b", "a"), "service: "+strconv.Quote(service)),
+			rig.Object("apiregistration.k8s.io/v1/APIService/v1."+api, rig.Group("a"),
+				"spec: {group: "+api+", version: v1, groupPriorityMinimum: 100, versionPriority: 100"+service+"}")), func(u *kube.Deploy) {
+			u.Install, u.ReadinessTimeout = true, 5*time.Second
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Run(op, nil)
+	}
+	if out := upgrade(""); out.State.Exit != 0 || out.State.NoStatus != 0 {
+		t.Fatalf("without a service, exit %d, %d objects without a status", out.State.Exit, out.State.NoStatus)
+	}
+	out := upgrade(", insecureSkipTLSVerify: true, service: {name: nowhere, namespace: " + r.Namespace + "}")
+	if s := out.State; s.Exit != 1 || s.FailedObject == nil || s.FailedObject.Kind != "APIService" {
+		t.Errorf("with a service that does not exist, exit %d: %s", s.Exit, s.Outcome)
+	}
+	if g := out.State.Find("apply", "edge:b"); !g.Started.IsZero() {
+		t.Errorf("what waits for it started at %s", g.Started)
 	}
 }

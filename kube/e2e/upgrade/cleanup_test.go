@@ -26,7 +26,14 @@ func TestCleanupOnFail(t *testing.T) {
 			broken := strings.ReplaceAll(rig.Deployment("broken", rig.Group("three", "two"), "0s"), "example/app:1.0", "example/no-such-image:1")
 			next := rig.ChartOf(t, rig.ConfigMap("old", rig.Group("one"), "v: new"), rig.ConfigMap("first", rig.Group("two", "one")), broken, rig.ConfigMap("never", rig.Group("four", "three")))
 			op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.CleanupOnFail, u.ReadinessTimeout = cleanup, 2*time.Second }))
-			r.MustFail(op, err, "Deployment/broken", "never started: edge:four")
+			out := r.MustFail(op, err, "Deployment/broken", "never started: edge:four")
+			removal := slices.IndexFunc(out.Events, func(e event.Event) bool { return e.Change == event.Deleted })
+			if removal < 0 == cleanup {
+				t.Fatalf("the first deletion is event %d", removal)
+			}
+			if cleanup && slices.ContainsFunc(out.Events[removal:], func(e event.Event) bool { return e.Kind == event.KindObject && e.Phase == "apply" }) {
+				t.Error("what the run deletes is reported in the phase that applied it")
+			}
 			r.AssertHistory("1 deployed", "2 failed")
 			want := []string{"ConfigMap/gone", "ConfigMap/old"}
 			if !cleanup {
@@ -147,4 +154,38 @@ func TestCleanupAfterItWasReady(t *testing.T) {
 		t.Errorf("remaining: %v, want only ConfigMap/old", got)
 	}
 	r.AssertHistory("1 deployed", "2 failed")
+}
+
+// TestKeptAfterAFailure: somebody replaces a new object of an upgrade that fails. A rollback or cleanup keeps it, and the outcome
+// says why (R31a).
+func TestKeptAfterAFailure(t *testing.T) {
+	t.Parallel()
+	for name, undo := range map[string]func(*kube.Deploy){
+		"rollback": func(u *kube.Deploy) { u.RollbackOnFailure = true },
+		"cleanup":  func(u *kube.Deploy) { u.CleanupOnFail = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("old", nil)), nil))
+			next := rig.ChartOf(t, rig.ConfigMap("new", rig.Group("one")), rig.FailingJob(rig.Group("two", "one")), rig.ConfigMap("never", rig.Group("three", "two")))
+			op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.BreakOn = []string{"edge:two"}; undo(u) }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := r.Run(op, func(e event.Event) {
+				if e.Kind == event.KindRun && e.Status == event.Paused {
+					maps := r.Cluster.CoreV1().ConfigMaps(r.Namespace)
+					if err := maps.Delete(t.Context(), "new", metav1.DeleteOptions{}); err != nil {
+						t.Error(err)
+					}
+					r.Create(rig.ConfigMap("new", nil))
+					op.Command(event.Command{Name: event.Resume})
+				}
+			})
+			if want := "not deleted: ConfigMap/new (not owned by this release)"; out.State.Exit != 1 || !strings.Contains(out.State.Outcome, want) {
+				t.Errorf("exit %d, %q, want %q", out.State.Exit, out.State.Outcome, want)
+			}
+		})
+	}
 }
