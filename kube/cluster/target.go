@@ -190,7 +190,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	if r, planned := t.session.Replaces[obj]; planned && !r.Failed && hook == nil && len(diagnose.Immutable(err)) > 0 {
 		return t.replace(ctx, g, i, r, err)
 	}
-	if retry && diagnose.IsFieldConflict(err) {
+	if retry && diagnose.IsFieldConflict(err) && t.session.Applied.UID(obj) != "" {
 		return t.keepEdited(i, obj, err)
 	}
 	if notOwned := (*manifest.NotOwned)(nil); errors.As(err, &notOwned) && t.session.Claims.Skip {
@@ -250,10 +250,10 @@ func (t *Target) statusBefore(i *resource.Info, sameGeneration bool) string {
 }
 
 // beginAttempt counts an attempt to apply an object, and reports whether it is a retry. It first deletes the previous object
-// of a hook and, on a retry, a Job or Pod. The response has WaitGone if that object still exists.
+// of a hook and, on a retry, a Job or Pod that has to run again. The response has WaitGone if that object still exists.
 func (t *Target) beginAttempt(ctx context.Context, i *resource.Info, f *manifest.Fact, obj plan.Object) (retry bool, out run.Response, err error) {
 	retry = t.attempts[obj].count.Add(1) > 1
-	if f.Replaces || retry && (obj.Kind == "Job" || obj.Kind == "Pod") {
+	if f.Replaces || retry && t.runsAgain(ctx, i, f, obj) {
 		out, err = t.deletePrevious(ctx, i, obj)
 		switch {
 		case err != nil:
@@ -293,6 +293,21 @@ func (t *Target) hasFailed(ctx context.Context, i *resource.Info, f *manifest.Fa
 	return err == nil && status.HasFailed(live, f.Rule) && t.session.LookAtOwner(ctx, i) == nil
 }
 
+// runsAgain reports whether a retry replaces an object, because applying it would not restart it: a hook's Job or Pod, or one that
+// is not ready. One that is has nothing to do with the failure: a migration does not run twice (R44).
+func (t *Target) runsAgain(ctx context.Context, i *resource.Info, f *manifest.Fact, obj plan.Object) bool {
+	if obj.Kind != "Job" && obj.Kind != "Pod" {
+		return false
+	}
+	if t.hooks[obj] != nil {
+		return true
+	}
+	live, err := t.session.Client.Dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+	rule := f.Rule
+	rule.JobsComplete = true
+	return err != nil || status.Compute(live, rule, time.Now()).Status != event.Ready
+}
+
 // reportRetries reports the retries of requests for an object until stop is called.
 func (t *Target) reportRetries(i *resource.Info, obj plan.Object) (stop func()) {
 	t.mu.Lock()
@@ -309,7 +324,7 @@ func (t *Target) reportRetries(i *resource.Info, obj plan.Object) (stop func()) 
 	}})
 }
 
-// keepEdited accepts a change that somebody made to an object after it was applied, to fix it. The retry then waits until the
+// keepEdited accepts a change that somebody made to an object after this run had applied it, to fix it. The retry then waits until the
 // object is ready (R44).
 func (t *Target) keepEdited(i *resource.Info, obj plan.Object, conflict error) (run.Response, error) {
 	if err := i.Get(); err != nil {

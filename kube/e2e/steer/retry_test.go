@@ -7,8 +7,12 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
 )
 
@@ -88,5 +92,79 @@ func TestRollbackAfterARetry(t *testing.T) {
 				t.Errorf("exit %d, held %d times, left %v: %s", out.State.Exit, held, got, out.State.Message)
 			}
 		})
+	}
+}
+
+// TestRetryKeepsWhatIsReady: a retry runs the failed Job of a group again, not the one that has completed, and no healthy Pod: a
+// migration does not run twice (R44).
+func TestRetryKeepsWhatIsReady(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	good, bad := rig.Job("good", rig.Group("a"), "10ms"), failingJob("bad", rig.Group("a"))
+	healthy := rig.Object("v1/Pod/healthy", rig.Group("a"), "spec: {containers: [{name: main, image: example/app:1.0}]}")
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, good, healthy, bad), func(i *kube.Deploy) {
+		i.HoldOnFailure, i.WaitForJobs = true, kube.AllJobs
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	uids := func() (all [3]types.UID) {
+		for n, name := range []string{"good", "bad"} {
+			job, err := r.Cluster.BatchV1().Jobs(r.Namespace).Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				t.Error(err)
+				return all
+			}
+			all[n] = job.UID
+		}
+		pod, err := r.Cluster.CoreV1().Pods(r.Namespace).Get(t.Context(), "healthy", metav1.GetOptions{})
+		if err != nil {
+			t.Error(err)
+			return all
+		}
+		all[2] = pod.UID
+		return all
+	}
+	var before [3]types.UID
+	if _, held := r.RunHeld(op, event.GiveUp, func() { before = uids() }); held != 2 {
+		t.Fatalf("held %d times", held)
+	}
+	if after := uids(); after[0] != before[0] || after[1] == before[1] || after[2] != before[2] {
+		t.Errorf("the UIDs of good, bad and healthy were %v, and are %v", before, after)
+	}
+}
+
+// TestRetryAfterAConflict: somebody owns a field before the run has applied the object. A retry is refused like the first attempt:
+// the object has nothing of the new revision (R44).
+func TestRetryAfterAConflict(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := func(v string) *charts.Chart {
+		return rig.ChartOf(t, rig.ConfigMap("first", rig.Group("a"), "v: v"+v), rig.ConfigMap("c", rig.Group("b", "a"), "v: v"+v, "w: w"+v))
+	}
+	r.Deploy("plain", rig.UseChart(chart("1"), nil))
+	op, err := r.Upgrade("plain", rig.UseChart(chart("2"), func(u *kube.Deploy) { u.HoldOnFailure, u.BreakOn = true, []string{"edge:b"} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := 0
+	out := r.Run(op, func(e event.Event) {
+		if e.Kind != event.KindRun {
+			return
+		}
+		switch e.Status {
+		case event.Paused:
+			r.PatchConfigMap("c", `{"data":{"v":"theirs"}}`)
+			op.Command(event.Command{Name: event.Resume})
+		case event.Held:
+			if held++; held == 1 {
+				op.Command(event.Command{Name: event.Retry})
+			} else {
+				op.Command(event.Command{Name: event.GiveUp})
+			}
+		}
+	})
+	if got := r.ConfigMapData("c"); held != 2 || out.State.Exit != 1 || got["v"] != "theirs" || got["w"] != "w1" {
+		t.Errorf("held %d times, exit %d, c has %v", held, out.State.Exit, got)
 	}
 }
