@@ -83,7 +83,9 @@ type Target struct {
 // attempts are the attempts to apply an object, without those that had no effect.
 type attempts struct {
 	count    atomic.Int32
-	replaces atomic.Bool // an earlier object was deleted for the one that is applied
+	replaces atomic.Bool  // an earlier object was deleted for the one that is applied
+	refused  atomic.Bool  // the last one was, or that of an object of its group, so that this one may never be sent
+	reported atomic.Int64 // observations of the object
 }
 
 var _ run.Cluster = (*Target)(nil)
@@ -157,11 +159,12 @@ func (t *Target) createGenerated(ctx context.Context, i *resource.Info, obj plan
 
 // Apply applies one object. It looks up a late kind again (R29). It replaces a Job or Pod on a retry, and one that failed in
 // the run that this run resumes, because applying it again would not restart it (R44, R50).
-func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run.Response, error) {
+func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (out run.Response, err error) {
 	i := t.infos[obj]
 	if i == nil {
 		return run.Response{}, fmt.Errorf("apply %s: not part of this operation", obj)
 	}
+	defer func() { t.noteRefusal(g, obj, err) }()
 	if err := t.session.beforeWrite(ctx, g, obj, false); err != nil {
 		return run.Response{}, err
 	}
@@ -289,7 +292,7 @@ func (t *Target) refused(ctx context.Context, obj plan.Object, err error) error 
 
 // hasFailed reports whether an object is now a failed Job or Pod of this release.
 func (t *Target) hasFailed(ctx context.Context, i *resource.Info, f *manifest.Fact) bool {
-	live, err := t.session.Client.Dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+	live, err := t.read(ctx, i)
 	return err == nil && status.HasFailed(live, f.Rule) && t.session.LookAtOwner(ctx, i) == nil
 }
 
@@ -302,7 +305,7 @@ func (t *Target) runsAgain(ctx context.Context, i *resource.Info, f *manifest.Fa
 	if t.hooks[obj] != nil {
 		return true
 	}
-	live, err := t.session.Client.Dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+	live, err := t.read(ctx, i)
 	rule := f.Rule
 	rule.JobsComplete = true
 	return err != nil || status.Compute(live, rule, time.Now()).Status != event.Ready

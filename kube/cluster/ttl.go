@@ -83,12 +83,23 @@ func (j *expiringJob) applied(i *resource.Info) {
 }
 
 // report forwards an observation, after telling the object's hook its status. For an expired Job it reports the result
-// instead of Gone.
+// instead of Gone. An object that was refused is ready only if somebody has made it what it was to be.
 func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Observation)) {
+	a := t.attempts[ob.Object]
 	if h := t.hooks[ob.Object]; h != nil {
 		h.SetStatus(ob.Status)
-	} else if a := t.attempts[ob.Object]; ob.Status == event.Gone && t.send != nil && t.session.Gone != nil && a != nil && a.count.Load() > 0 {
+	} else if ob.Status == event.Gone && t.send != nil && t.session.Gone != nil && a != nil && a.count.Load() > 0 {
 		t.session.Gone()
+	}
+	if a != nil {
+		if n := a.reported.Add(1); ob.Status == event.Ready && a.refused.Load() && t.session.Applied.UID(ob.Object) == "" {
+			t.session.RunWatcher.Watcher.Go(ctx, func(ctx context.Context) {
+				if ob := t.compared(ctx, ob); a.reported.Load() == n {
+					to(ob)
+				}
+			})
+			return
+		}
 	}
 	j := t.expiring[ob.Object]
 	if j == nil || t.send == nil {

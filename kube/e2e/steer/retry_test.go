@@ -134,16 +134,19 @@ func TestRetryKeepsWhatIsReady(t *testing.T) {
 	}
 }
 
-// TestRetryAfterAConflict: somebody owns a field before the run has applied the object. A retry is refused like the first attempt:
-// the object has nothing of the new revision (R44).
+// TestRetryAfterAConflict: somebody owns a field before the run has applied the object. Neither a retry nor a re-check makes it
+// ready while it has nothing of the new revision; a re-check does once somebody has made it as the chart has it (R44).
 func TestRetryAfterAConflict(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	chart := func(v string) *charts.Chart {
-		return rig.ChartOf(t, rig.ConfigMap("first", rig.Group("a"), "v: v"+v), rig.ConfigMap("c", rig.Group("b", "a"), "v: v"+v, "w: w"+v))
+		return rig.ChartOf(t, rig.ConfigMap("first", rig.Group("a"), "v: v"+v), rig.ConfigMap("c", rig.Group("b", "a"), "v: v"+v, "w: w"+v),
+			rig.Deployment("sent-later", rig.Group("b"), "0s", "  replicas: "+v))
 	}
 	r.Deploy("plain", rig.UseChart(chart("1"), nil))
-	op, err := r.Upgrade("plain", rig.UseChart(chart("2"), func(u *kube.Deploy) { u.HoldOnFailure, u.BreakOn = true, []string{"edge:b"} }))
+	op, err := r.Upgrade("plain", rig.UseChart(chart("2"), func(u *kube.Deploy) {
+		u.HoldOnFailure, u.BreakOn, u.ReadinessTimeout = true, []string{"edge:b"}, 3*time.Second
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,14 +160,27 @@ func TestRetryAfterAConflict(t *testing.T) {
 			r.PatchConfigMap("c", `{"data":{"v":"theirs"}}`)
 			op.Command(event.Command{Name: event.Resume})
 		case event.Held:
-			if held++; held == 1 {
+			switch held++; held {
+			case 1:
 				op.Command(event.Command{Name: event.Retry})
-			} else {
-				op.Command(event.Command{Name: event.GiveUp})
+			case 2:
+				r.PatchConfigMap("c", `{"metadata":{"annotations":{"any":"thing"}}}`)
+				op.Command(event.Command{Name: event.Accept})
+			case 3:
+				r.PatchConfigMap("c", `{"data":{"v":"v2","w":"w2"}}`)
+				patchDeployment(r, "sent-later", `{"metadata":{"annotations":{"any":"thing"}}}`)
+				op.Command(event.Command{Name: event.Accept})
+			case 4:
+				op.Command(event.Command{Name: event.Retry})
+			default:
+				op.Command(event.Command{Name: event.Abort})
 			}
 		}
 	})
-	if got := r.ConfigMapData("c"); held != 2 || out.State.Exit != 1 || got["v"] != "theirs" || got["w"] != "w1" {
+	if got := r.ConfigMapData("c"); held != 4 || out.State.Exit != 0 || got["v"] != "v2" || got["w"] != "w2" {
 		t.Errorf("held %d times, exit %d, c has %v", held, out.State.Exit, got)
+	}
+	if d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(t.Context(), "sent-later", metav1.GetOptions{}); err != nil || *d.Spec.Replicas != 2 {
+		t.Errorf("sent-later: %v, %v", d.Spec.Replicas, err)
 	}
 }
