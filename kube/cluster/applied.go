@@ -29,6 +29,8 @@ type appliedObject struct {
 	uid            types.UID // in the answer
 	owner          string    // in the answer, in the form of manifest.OwnerOf
 	hook           bool
+
+	sent, refused int // how often
 }
 
 // objectState tells whether somebody has changed what an object is to be. The generation of a kind that has one changes neither
@@ -62,7 +64,29 @@ func (a *Applied) sending(o plan.Object) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.of(o).answered = objectState{}
+	e := a.of(o)
+	e.answered = objectState{}
+	e.sent++
+}
+
+// refused records that the API server has refused an object for certain.
+func (a *Applied) refused(o plan.Object) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.of(o).refused++
+}
+
+// Sent returns how often an object was sent, and how often it was refused for certain, so that nothing of it has changed.
+func (a *Applied) Sent(o plan.Object) (sent, refused int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if e := a.objects[o]; e != nil {
+		return e.sent, e.refused
+	}
+	return 0, 0
 }
 
 // answered records the answer to an apply.

@@ -201,8 +201,12 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (out
 		return run.Response{Change: event.Kept, Version: status.ParseVersion(f.Seen().Version)}, nil
 	}
 	if err != nil {
-		if hook != nil && !connect.MayHaveArrived(err) {
+		refused := !connect.MayHaveArrived(err)
+		if refused && hook != nil {
 			hook.SetRefused()
+		}
+		if refused && !t.attempts[obj].replaces.Load() {
+			t.session.Applied.refused(obj)
 		}
 		return run.Response{}, t.refused(ctx, obj, err)
 	}

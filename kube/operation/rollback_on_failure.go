@@ -208,7 +208,20 @@ func (op *Operation) untouched(revs *release.Revisions, target *rel1.Release) fu
 	if op.prepared.Common.Journal.Before().Start != nil || slices.ContainsFunc(slices.Concat(revs.All, revs.Pruned()), earlier) {
 		return nil
 	}
-	return func(o plan.Object) bool { return !x.touched[o] }
+	op.mu.Lock()
+	attempts := slices.Clone(op.attempts)
+	op.mu.Unlock()
+	return func(o plan.Object) bool { return !x.touched[o] || wasRefused(attempts, o) }
+}
+
+// wasRefused reports whether the API server has refused an object for certain each time that it was sent.
+func wasRefused(attempts []*attempt, o plan.Object) bool {
+	sent, refused := 0, 0
+	for _, a := range attempts {
+		s, r := a.session.Applied.Sent(o)
+		sent, refused = sent+s, refused+r
+	}
+	return sent > 0 && sent == refused
 }
 
 // Kept names what the removals of the run have kept: the claims of the StatefulSets that it has deleted, and the objects of others
