@@ -252,3 +252,20 @@ func TestRequestsArriveOnceInOrder(t *testing.T) {
 		t.Errorf("got %v requests from the senders", got)
 	}
 }
+
+// TestForeignJournal: a Secret of somebody else that is named like the journal of a release stays as it is (R31a, S13).
+func TestForeignJournal(t *testing.T) {
+	client := kubernetes.NewForConfigOrDie(testcluster.Get(t).Config(t))
+	secrets := client.CoreV1().Secrets("default")
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: JournalName("taken")}, StringData: map[string]string{"mine": "precious"}}
+	before, err := secrets.Create(t.Context(), theirs, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Start(t.Context(), client, Task{Namespace: "default", Release: "taken", Image: "lockstep", KeepFor: time.Hour}); err == nil || !strings.Contains(err.Error(), before.Name) {
+		t.Errorf("Start returned %v", err)
+	}
+	if after, err := secrets.Get(t.Context(), before.Name, metav1.GetOptions{}); err != nil || after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("the Secret has changed: %v, %v", after, err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -35,7 +36,8 @@ func (t Task) newJournal() *corev1.Secret {
 	}
 }
 
-// createJournal creates the Secret of the journals of a release, or makes the Job one more owner of it.
+// createJournal creates the Secret of the journals of a release, or makes the Job one more owner of it. One of that name that is not
+// lockstep's is an error: its new owner would delete it.
 func createJournal(ctx context.Context, kube kubernetes.Interface, s *corev1.Secret, owner metav1.OwnerReference) error {
 	owner.Controller, owner.BlockOwnerDeletion = nil, nil // several Jobs may own it
 	s.OwnerReferences = []metav1.OwnerReference{owner}
@@ -43,10 +45,7 @@ func createJournal(ctx context.Context, kube kubernetes.Interface, s *corev1.Sec
 	for {
 		_, err := secrets.Create(ctx, s, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
-			var patch []byte
-			if patch, err = json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": s.OwnerReferences}}); err == nil {
-				_, err = secrets.Patch(ctx, s.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-			}
+			err = own(ctx, secrets, s)
 		}
 		if apierrors.IsNotFound(err) && ctx.Err() == nil && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			if _, err := kube.CoreV1().Namespaces().Get(ctx, s.Namespace, metav1.GetOptions{}); err == nil {
@@ -58,6 +57,23 @@ func createJournal(ctx context.Context, kube kubernetes.Interface, s *corev1.Sec
 		}
 		return nil
 	}
+}
+
+// own adds owners to a Secret. A dry run first tells whose it is: whoever starts runs may not be allowed to read Secrets.
+func own(ctx context.Context, secrets coreclient.SecretInterface, s *corev1.Secret) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": s.OwnerReferences}})
+	if err != nil {
+		return err
+	}
+	would, err := secrets.Patch(ctx, s.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		return err
+	}
+	if would.Labels[labelManaged] != s.Labels[labelManaged] {
+		return errors.New("a Secret of this name exists and is not lockstep's; give it another name, runs in the cluster keep their state in this one")
+	}
+	_, err = secrets.Patch(ctx, s.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	return err
 }
 
 // OpenJournal opens the journal of the run in this pod. It returns nil outside of such a pod.
