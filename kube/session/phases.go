@@ -81,7 +81,7 @@ func isNamespace(u *unstructured.Unstructured, name string) bool {
 
 // DefaultNamespace returns the manifest of the namespace that --create-namespace creates in Helm.
 func DefaultNamespace(name string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels:\n    name: %s\n", name, name)
+	return fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %q\n  labels:\n    name: %[1]q\n", name)
 }
 
 func oneGroup(name, id string, objects ...plan.Object) *plan.Group {
