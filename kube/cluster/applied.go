@@ -30,7 +30,7 @@ type appliedObject struct {
 	owner          string    // in the answer, in the form of manifest.OwnerOf
 	hook           bool
 
-	sent, refused int // how often
+	sent, inVain int // how often
 }
 
 // objectState tells whether somebody has changed what an object is to be. The generation of a kind that has one changes neither
@@ -69,22 +69,22 @@ func (a *Applied) sending(o plan.Object) {
 	e.sent++
 }
 
-// refused records that the API server has refused an object for certain.
-func (a *Applied) refused(o plan.Object) {
+// changedNothing records that the API server has refused an object for certain, or that it was as it was sent.
+func (a *Applied) changedNothing(o plan.Object) {
 	if a == nil {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.of(o).refused++
+	a.of(o).inVain++
 }
 
-// Sent returns how often an object was sent, and how often it was refused for certain, so that nothing of it has changed.
-func (a *Applied) Sent(o plan.Object) (sent, refused int) {
+// Sent returns how often an object was sent, and how often that has changed nothing for certain.
+func (a *Applied) Sent(o plan.Object) (sent, inVain int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if e := a.objects[o]; e != nil {
-		return e.sent, e.refused
+		return e.sent, e.inVain
 	}
 	return 0, 0
 }

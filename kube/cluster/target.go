@@ -206,7 +206,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (out
 			hook.SetRefused()
 		}
 		if refused && !t.attempts[obj].replaces.Load() {
-			t.session.Applied.refused(obj)
+			t.session.Applied.changedNothing(obj)
 		}
 		return run.Response{}, t.refused(ctx, obj, err)
 	}
@@ -224,6 +224,9 @@ func (t *Target) accepted(ctx context.Context, i *resource.Info, f *manifest.Fac
 	change := f.Changed(i) // records the write
 	if change == event.Created && hook == nil && t.attempts[obj].replaces.Load() {
 		change = event.Replaced
+	}
+	if change == event.Unchanged && !t.attempts[obj].replaces.Load() {
+		t.session.Applied.changedNothing(obj)
 	}
 	out = run.Response{Change: change, Version: status.ParseVersion(i.ResourceVersion)}
 	out.StatusBefore = t.statusBefore(i, sameGeneration || change == event.Unchanged)

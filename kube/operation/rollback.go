@@ -41,6 +41,8 @@ type Rollback struct {
 
 	// IgnoreNoReturn is set by the rollback of a stack, which has asked for the reason (R33a).
 	IgnoreNoReturn bool
+	// Undoes is the operation that the rollback of a stack undoes: what that has not changed stays as it is (R33).
+	Undoes *Operation
 
 	// replaced are the objects that the upgrade has replaced, or would have; an automatic rollback replaces them again.
 	replaced []cluster.Replacement
@@ -75,7 +77,11 @@ func (rb *Rollback) prepare(s *session.Session, c *connect.Client) (*Operation, 
 		return nil, err
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return rb.run(a, target.Version, state.stored) }
-	return newOperation(c, task{prepared: p, do: run, options: rb}), nil
+	t := task{prepared: p, do: run, options: rb}
+	if rb.Undoes != nil {
+		t.untouched = rb.Undoes.untouched(state.Revisions, target)
+	}
+	return newOperation(c, t), nil
 }
 
 // plan plans a rollback.

@@ -211,17 +211,17 @@ func (op *Operation) untouched(revs *release.Revisions, target *rel1.Release) fu
 	op.mu.Lock()
 	attempts := slices.Clone(op.attempts)
 	op.mu.Unlock()
-	return func(o plan.Object) bool { return !x.touched[o] || wasRefused(attempts, o) }
+	return func(o plan.Object) bool { return !x.touched[o] || sentInVain(attempts, o) }
 }
 
-// wasRefused reports whether the API server has refused an object for certain each time that it was sent.
-func wasRefused(attempts []*attempt, o plan.Object) bool {
-	sent, refused := 0, 0
+// sentInVain reports whether an object was as it was sent, or was refused for certain, each time that it was sent.
+func sentInVain(attempts []*attempt, o plan.Object) bool {
+	sent, inVain := 0, 0
 	for _, a := range attempts {
-		s, r := a.session.Applied.Sent(o)
-		sent, refused = sent+s, refused+r
+		s, v := a.session.Applied.Sent(o)
+		sent, inVain = sent+s, inVain+v
 	}
-	return sent > 0 && sent == refused
+	return sent > 0 && sent == inVain
 }
 
 // Kept names what the removals of the run have kept: the claims of the StatefulSets that it has deleted, and the objects of others

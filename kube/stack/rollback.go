@@ -162,7 +162,7 @@ func (s *Stack) rollBackRelease(m *member, phase string, o plan.Object, status e
 // release since.
 func (s *Stack) runRollback(m *member, phase string, o plan.Object, info event.Operation) error {
 	common := s.common(m)
-	common.RollbackOnFailure, common.BreakOn, common.Journal = false, nil, nil
+	common.RollbackOnFailure, common.SkipPreflight, common.BreakOn, common.Journal = false, true, nil, nil // as within a release
 	common.ApproveBefore, common.Approve, common.NoApprovals = nil, nil, true
 	deployed := s.plannedOperation(m)
 	common.Continues, common.Taken = deployed.Ledger(), deployed.Taken()
@@ -175,7 +175,7 @@ func (s *Stack) runRollback(m *member, phase string, o plan.Object, info event.O
 	var err error
 	if info.PreviousRevision > 0 {
 		rb := deployed.Rollback()
-		rb.Common, rb.HistoryMax, rb.IgnoreNoReturn = common, m.HistoryMax, true
+		rb.Common, rb.HistoryMax, rb.IgnoreNoReturn, rb.Undoes = common, m.HistoryMax, true, deployed
 		op, err = operation.PrepareRollback(ctx, m.client, rb)
 	} else {
 		op, err = operation.PrepareUninstall(ctx, m.client, operation.Uninstall{Common: common, IgnoreNotFound: true})

@@ -93,6 +93,35 @@ func TestRollbackForcesConflicts(t *testing.T) {
 	}
 }
 
+// TestRollbackLeavesWhatStackDidNotChange: while a stack runs, somebody changes an object that one of its releases has left unchanged.
+// The rollback of the stack leaves it, and takes the rest of the release back (R33, S5).
+func TestRollbackLeavesWhatStackDidNotChange(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	b.Meddles = "somebody changes an object of a release"
+	dir := func(v string) string {
+		return rig.DirOf(t, rig.ConfigMap("a", nil, "v: v"+v), rig.ConfigMap("same", nil, "v: v"))
+	}
+	stack := []release{{Name: "a", Dir: dir("1")}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"a"}}}
+	b.mustUp(stack...)
+	stack[0].Dir = dir("2")
+	stack[1].Values = map[string]any{"image": "example/no-such-image:1"}
+	s, err := b.prepare(false, func(o *kube.StackOptions) {
+		o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 4*time.Second
+	}, stack...)
+	state, _ := b.run(s, err, func(e event.Event) {
+		if e.Kind == event.KindGroup && e.Scope == b.id("c") && e.Status == event.Failed {
+			b.in("a").PatchConfigMap("same", `{"data":{"v":"theirs"}}`)
+		}
+	})
+	if got := b.history("a", "c"); !slices.Equal(got, []string{"a 3 deployed", "c 3 deployed"}) {
+		t.Errorf("%v, outcome %q", got, state.Outcome)
+	}
+	if got := b.in("a").ConfigMapData("a")["v"] + b.in("a").ConfigMapData("same")["v"]; got != "v1theirs" {
+		t.Errorf("the ConfigMaps have %s", got)
+	}
+}
+
 // TestTakenOverIsKept: the rollback of a stack keeps an object that a release had taken over, and the outcome says so (R31a).
 func TestTakenOverIsKept(t *testing.T) {
 	t.Parallel()

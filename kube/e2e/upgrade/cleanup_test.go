@@ -191,14 +191,14 @@ func TestKeptAfterAFailure(t *testing.T) {
 	}
 }
 
-// TestRollbackLeavesWhatWasRefused: the API server refuses an object, because somebody else has changed a field of it. The upgrade
-// has changed nothing of the object, so its rollback neither writes to it nor fails (R33).
+// TestRollbackLeavesWhatWasRefused: the API server refuses an object, because somebody else has changed a field of it, and another one
+// is unchanged when somebody changes it. The upgrade has changed nothing of them, so its rollback neither writes to them nor fails (R33).
 func TestRollbackLeavesWhatWasRefused(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Meddles = "somebody changes an object of the release"
 	chart := func(v string) *charts.Chart {
-		return rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"), "v: v"+v), rig.ConfigMap("c", rig.Group("b", "a"), "v: v"+v))
+		return rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"), "v: v"+v), rig.ConfigMap("same", rig.Group("a"), "v: v"), rig.ConfigMap("c", rig.Group("b", "a"), "v: v"+v))
 	}
 	r.Deploy("plain", rig.UseChart(chart("1"), nil))
 	op, err := r.Upgrade("plain", rig.UseChart(chart("2"), func(u *kube.Deploy) { u.RollbackOnFailure, u.BreakOn = true, []string{"edge:b"} }))
@@ -207,12 +207,15 @@ func TestRollbackLeavesWhatWasRefused(t *testing.T) {
 	}
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindRun && e.Status == event.Paused {
-			r.PatchConfigMap("c", `{"data":{"v":"theirs"}}`)
+			for _, name := range []string{"c", "same"} {
+				r.PatchConfigMap(name, `{"data":{"v":"theirs"}}`)
+			}
 			op.Command(event.Command{Name: event.Resume})
 		}
 	})
 	r.AssertHistory("1 superseded", "2 failed", "3 deployed")
-	if a, c := r.ConfigMapData("a")["v"], r.ConfigMapData("c")["v"]; a != "v1" || c != "theirs" || out.State.Exit != 1 {
-		t.Errorf("exit %d, a has %s, c has %s: %s", out.State.Exit, a, c, out.State.Outcome)
+	got := r.ConfigMapData("a")["v"] + r.ConfigMapData("c")["v"] + r.ConfigMapData("same")["v"]
+	if got != "v1theirstheirs" || out.State.Exit != 1 {
+		t.Errorf("exit %d, the values are %s: %s", out.State.Exit, got, out.State.Outcome)
 	}
 }
