@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -35,7 +36,21 @@ func (f FixedFailure) Skipped() bool {
 // fixTracker follows failures until they are fixed.
 type fixTracker struct {
 	open  map[Unit]*FixedFailure
-	Fixed []FixedFailure // in the order of Ready, those of a group in the order of Failed
+	fixed []FixedFailure // in the order of Ready, those of a group in the order of Failed
+}
+
+// Fixed returns the failures that were fixed, in the order of Ready, those of a group in the order of Failed. Those of a stack's
+// releases have the release in front of the group (S6).
+func (s *State) Fixed() []FixedFailure {
+	all := slices.Clone(s.fixed)
+	for _, id := range slices.Sorted(maps.Keys(s.Scopes)) {
+		for _, f := range s.Scopes[id].fixed {
+			f.Unit.Group = id + "/" + f.Unit.Group
+			all = append(all, f)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b FixedFailure) int { return a.Ready.Compare(b.Ready) })
+	return all
 }
 
 func (t *fixTracker) failed(g *GroupState, at time.Time) {
@@ -67,7 +82,7 @@ func (t *fixTracker) beforeChange(g *GroupState, e Event) {
 func (t *fixTracker) close(f *FixedFailure, at time.Time) {
 	for _, f := range append(f.earlier, f) {
 		f.Ready, f.earlier = at, nil
-		t.Fixed = append(t.Fixed, *f)
+		t.fixed = append(t.fixed, *f)
 	}
 	delete(t.open, f.Unit)
 }
@@ -89,8 +104,21 @@ func (t *fixTracker) command(e Event) {
 			record(earlier)
 		}
 	}
-	for i := range t.Fixed {
-		record(&t.Fixed[i])
+	for i := range t.fixed {
+		record(&t.fixed[i])
+	}
+}
+
+// fixedBy records how failures are fixed by a command, in a stack also those of its releases.
+func (s *State) fixedBy(e Event) {
+	s.fixTracker.command(e)
+	for id, release := range s.Scopes {
+		e := e
+		if e.Group == id {
+			e.Group = ""
+		}
+		e.Group = strings.TrimPrefix(e.Group, id+"/")
+		release.fixTracker.command(e)
 	}
 }
 

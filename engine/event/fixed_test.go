@@ -10,11 +10,15 @@ import (
 // run is a State whose groups have one ConfigMap each, and the time of its last event.
 type run struct {
 	State
-	at time.Time
+	at    time.Time
+	scope string
 }
 
-func newRun(groups ...string) *run {
-	r := &run{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+func newRun(groups ...string) *run { return newRunIn("", groups...) }
+
+// newRunIn is like newRun for a release of a stack.
+func newRunIn(scope string, groups ...string) *run {
+	r := &run{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), scope: scope}
 	r.apply(0, Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "install", Release: "r", ReadinessTimeout: time.Minute}})
 	r.apply(0, planOf(groups...))
 	return r
@@ -35,7 +39,7 @@ func object(name string) plan.Object {
 // apply applies an event some seconds after the previous one.
 func (r *run) apply(after int, e Event) {
 	r.at = r.at.Add(time.Duration(after) * time.Second)
-	e.Time = r.at
+	e.Time, e.Scope = r.at, r.scope
 	r.Apply(e)
 }
 
@@ -145,7 +149,7 @@ func TestFixedFailures(t *testing.T) {
 		r := newRun("a", "b")
 		tt.run(r)
 		var got []string
-		for _, f := range r.Fixed {
+		for _, f := range r.Fixed() {
 			fix := f.Unit.Group + " " + string(f.How)
 			if f.Again {
 				fix += ", again"
@@ -179,8 +183,8 @@ func TestWatchFixesNothing(t *testing.T) {
 	r.Operation = Operation{Name: "watch"}
 	r.fails("a")
 	r.group("a", Ready)
-	if len(r.Fixed) > 0 {
-		t.Errorf("fixed: %v", r.Fixed)
+	if len(r.Fixed()) > 0 {
+		t.Errorf("fixed: %v", r.Fixed())
 	}
 }
 
@@ -320,5 +324,20 @@ func TestSnapshot(t *testing.T) {
 	observe(Event{Kind: KindOperation, Status: Running, Message: "deployed", Operation: &Operation{Name: "watch", Revision: 4}})
 	if snapshot.Message != "revision 4, deployed" {
 		t.Errorf("message about a new revision: %q", snapshot.Message)
+	}
+}
+
+// TestFixedInAStack: what is fixed in a release of a stack counts for the stack, whether the command was for all of it, for the release or
+// for the group (R44a, S6).
+func TestFixedInAStack(t *testing.T) {
+	for _, group := range []string{"", "ns/shop", "ns/shop/a", "a"} {
+		r := newRunIn("ns/shop", "a", "b")
+		r.fails("a")
+		r.group("a", Ready)
+		r.scope = ""
+		r.command(Retry, group, "ann")
+		if f := r.Fixed(); len(f) != 1 || f[0].Unit.Group != "ns/shop/a" || f[0].How != Retry || f[0].By != "ann" {
+			t.Errorf("%q: fixed %+v", group, f)
+		}
 	}
 }

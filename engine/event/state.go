@@ -146,7 +146,7 @@ func (s *State) apply(e Event) {
 	case KindCommand:
 		s.Answer = e
 		s.stepped = s.stepped || e.Command == Step && e.Status == Accepted
-		s.fixTracker.command(e)
+		s.fixedBy(e)
 	case KindScreens:
 		s.Screens = e.Screens
 	case KindNotes:

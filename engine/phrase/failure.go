@@ -143,13 +143,13 @@ func Fix(f event.FixedFailure) string {
 // FixedNote returns a note for the outcome, " (1 failure fixed, 1 hook skipped)", or "".
 func FixedNote(s *event.State) string {
 	var parts []string
-	skipped := 0
-	for _, f := range s.Fixed {
+	all, skipped := s.Fixed(), 0
+	for _, f := range all {
 		if f.Skipped() {
 			skipped++
 		}
 	}
-	if fixed := len(s.Fixed) - skipped; fixed > 0 {
+	if fixed := len(all) - skipped; fixed > 0 {
 		parts = append(parts, text.Count(fixed, "failure")+" fixed")
 	}
 	if skipped > 0 {

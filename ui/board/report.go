@@ -49,7 +49,7 @@ func (m *model) reportLines(width int) []canvas.Line {
 	for _, root := range s.Roots() {
 		out = append(out, canvas.Line{{Role: theme.Bad, Text: m.Theme.Mark(string(event.Failed)).Glyph + " "}, {Role: theme.Text, Text: m.Graph.Shorten(phrase.Root(root))}})
 	}
-	for _, fixed := range s.Fixed {
+	for _, fixed := range s.Fixed() {
 		out = append(out, canvas.Line{{Role: theme.Good, Text: m.Theme.Mark(string(event.Ready)).Glyph + " "}, {Role: theme.Text, Text: m.Graph.Shorten(phrase.Fixed(fixed))}})
 	}
 	if s.Outcome != "" {

@@ -16,8 +16,8 @@ func TestRunsShowFixedFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(state.Fixed) != 2 {
-		t.Fatalf("got %d fixed failures, want 2", len(state.Fixed))
+	if len(state.Fixed()) != 2 {
+		t.Fatalf("got %d fixed failures, want 2", len(state.Fixed()))
 	}
 	for _, want := range []string{"fixed at ", "shop/db:schema: ConfigMap/ddl: admission webhook denied the request; fixed by a retry"} {
 		if !strings.Contains(text, want) {

@@ -98,7 +98,7 @@ func (r *Record) text(to Stream) string {
 	if d.Incomplete != "" {
 		line(d.Incomplete)
 	}
-	for _, f := range r.State.Fixed {
+	for _, f := range r.State.Fixed() {
 		at := "fixed at " + f.Ready.Local().Format("15:04:05")
 		if f.Again {
 			at = "failed at " + f.Failed.Local().Format("15:04:05")

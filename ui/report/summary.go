@@ -99,7 +99,7 @@ func writeVerdict(w io.Writer, s *event.State, style Style) {
 	case len(s.Roots()) > 0 && (s.Outcome != "" || s.Status == event.Failed):
 		reason = s.Outcome
 	}
-	for _, f := range s.Fixed {
+	for _, f := range s.Fixed() {
 		label := "  fixed:"
 		if f.Again {
 			label = "  failed:"
@@ -219,7 +219,7 @@ func verdict(s *event.State, by string, style Style) string {
 	switch {
 	case s.Ended.IsZero():
 		ending = "still running after "
-	case s.Status == event.Succeeded && len(s.Fixed) > 0:
+	case s.Status == event.Succeeded && len(s.Fixed()) > 0:
 		ending = style.word(s.Ending()) + phrase.FixedNote(s) + " in "
 	case s.Status == event.Succeeded:
 		ending = style.word(s.Ending()) + " in "

@@ -275,8 +275,8 @@ func TestHeldHook(t *testing.T) {
 	if got, want := texts(h.notes()), []string{"a presync", "a presync", "a postsync"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if g := state.Find("releases", post); g.Status != event.Ready || g.Objects[0].Message != "skipped after it failed: known" || len(state.Fixed) != 2 || state.Fixed[1].Reason != "known" {
-		t.Errorf("%s %q, fixed %+v", g.Status, g.Objects[0].Message, state.Fixed)
+	if g := state.Find("releases", post); g.Status != event.Ready || g.Objects[0].Message != "skipped after it failed: known" || len(state.Fixed()) != 2 || state.Fixed()[1].Reason != "known" {
+		t.Errorf("%s %q, fixed %+v", g.Status, g.Objects[0].Message, state.Fixed())
 	}
 }
 
@@ -579,7 +579,7 @@ func TestSkippedHookOfARemoval(t *testing.T) {
 	if state.Exit != 0 || held != 1 || g == nil || g.Objects[0].Status != event.Gone || g.Objects[0].Message != "skipped after it failed: known" || len(b.objects()) > 0 {
 		t.Fatalf("exit %d, held %d times, %s, %+v: %s", state.Exit, held, g.Status, g.Objects[0], phrase.Reason(state))
 	}
-	if f := state.Fixed; len(f) != 1 || !f[0].Skipped() || f[0].Reason != "known" || !strings.HasSuffix(phrase.Fixed(f[0]), "; skipped: known") {
+	if f := state.Fixed(); len(f) != 1 || !f[0].Skipped() || f[0].Reason != "known" || !strings.HasSuffix(phrase.Fixed(f[0]), "; skipped: known") {
 		t.Errorf("fixed %+v", f)
 	}
 }

@@ -58,8 +58,11 @@ func Failures(s *event.State) []Failure {
 // FixedFailures returns the failures that were fixed, in order. It never returns nil.
 func FixedFailures(s *event.State) []FixedFailure {
 	out := []FixedFailure{}
-	for _, f := range s.Fixed {
+	for _, f := range s.Fixed() {
 		fixed := FixedFailure{newFailure(s, f.Root), string(f.How), f.By, f.Reason, f.Failed, f.Ready, f.Again, phrase.Fix(f)}
+		if s.Operation.IsStack() {
+			fixed.Group, fixed.Place = f.Unit.Group, f.Unit.Group
+		}
 		if f.Again { // the diagnosis is that of the last failure
 			fixed.Details, fixed.facts = []string{}, nil
 		}
