@@ -126,7 +126,7 @@ func whyStays(s *session.Session, live, next *unstructured.Unstructured, refused
 		return conflict
 	}
 	if losses := CRDLosses(live, next); losses != "" {
-		return "the chart's " + losses
+		return "that of the chart " + losses
 	}
 	return ""
 }

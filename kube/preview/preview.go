@@ -189,7 +189,7 @@ func (s *objects) preview(ctx context.Context, c *change, v *Previewer) error {
 	case err != nil:
 		return fmt.Errorf("read %s: %w", c.Object, err)
 	case !updates:
-		c.Action, c.Message = inspect.Unchanged, "exists; objects in crds/ are never changed"
+		c.Action, c.Message = inspect.Unchanged, "exists, and is not applied"
 		return nil
 	case live.GetDeletionTimestamp() != nil:
 		c.Message = creationAfter(live)
