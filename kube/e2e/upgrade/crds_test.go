@@ -125,7 +125,7 @@ func TestCRDsOfASecondInstall(t *testing.T) {
 	_, err = install("three", crdText(group, "v1"), "spec: {siez: x}")
 	r.MustRefuse(start, err, "Gear/three: unknown field spec.siez")
 	out := r.MustRun(install("three", crdText(group, "v1"), "spec: {mode: fast}"))
-	if !out.HasWarning("R29a", "stays as it is: the chart's removes field spec.mode of v1") {
+	if !out.HasWarning("R29a", "stays as it is: that of the chart removes field spec.mode of v1") {
 		t.Errorf("warnings: %v", out.State.Warnings)
 	}
 	if maps := r.ConfigMaps(r.Namespace); !slices.Contains(maps, "in-crds") {
