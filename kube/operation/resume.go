@@ -282,8 +282,7 @@ func hookConflicts(s *session.Session, b *manifest.Builder, t session.Target, ev
 	found, err := helmclient.HookConflicts(s.Context, b, t.Release, events, helmclient.HookChecks{
 		Claims: t.Claims, Owner: hookOwner(s), Warn: s.Common.SkipPreflight,
 		Continued: func(h *rel1.Hook, o plan.Object, seen manifest.Seen) bool {
-			repeats := !t.ClientSide && (events.Before == rel1.HookPreInstall || events.Before == rel1.HookPreUpgrade)
-			return state.continues(s.Common, t.Release, seen) || repeats && state.failedAfter(h, seen) && !hasFailed(s, o)
+			return state.continues(s.Common, t.Release) || !t.ClientSide && state.leftByRetried(operationOf(events), h, seen) && !hasFailed(s, o)
 		},
 	})
 	if err != nil {
@@ -299,16 +298,28 @@ func hookConflicts(s *session.Session, b *manifest.Builder, t session.Target, ev
 	return conflicts, found.Warnings, nil
 }
 
-// failedAfter reports whether a hook created an object in a run that failed, and nothing was deployed since. A run of the same command
-// continues from there (R50).
-func (r *releaseState) failedAfter(h *rel1.Hook, seen manifest.Seen) bool {
+// operationOf returns the operation that runs hooks at the events, "" for a test.
+func operationOf(events helmclient.HookEvents) string {
+	return map[rel1.HookEvent]string{
+		rel1.HookPreInstall: "install", rel1.HookPreUpgrade: "upgrade", rel1.HookPreRollback: "rollback", rel1.HookPreDelete: "uninstall",
+	}[events.Before]
+}
+
+// leftByRetried reports whether a hook created an object in a run that this operation repeats: one that was killed, or an install or
+// upgrade that failed if nothing was deployed since. It continues from there (R50).
+func (r *releaseState) leftByRetried(operation string, h *rel1.Hook, seen manifest.Seen) bool {
 	if r == nil {
 		return false
 	}
 	same := func(x *rel1.Hook) bool { return strings.TrimSpace(x.Manifest) == strings.TrimSpace(h.Manifest) }
 	return slices.ContainsFunc(r.All, func(rel *rel1.Release) bool {
-		failed := rel.Info.Status == rcommon.StatusFailed && rel.Version > r.LastGood() && rel.Info.Deleted.IsZero()
-		return failed && slices.ContainsFunc(rel.Hooks, same) && r.ledger.Span(rel).Has(seen.Created)
+		retried := rel.Info.Status == rcommon.StatusFailed && rel.Version > r.LastGood() && rel.Info.Deleted.IsZero() && (operation == "install" || operation == "upgrade")
+		for _, m := range r.marks {
+			if m.Revision == rel.Version {
+				retried = m.To == rcommon.StatusFailed && m.From != rcommon.StatusSuperseded && repeats(operation, m.From)
+			}
+		}
+		return retried && slices.ContainsFunc(rel.Hooks, same) && r.ledger.Span(rel).Has(seen.Created)
 	})
 }
 
@@ -324,19 +335,10 @@ func hasFailed(s *session.Session, o plan.Object) bool {
 	})
 }
 
-// continues reports whether an operation continues the run in which an object was created: as an edit, as the next pod of a Job, or
-// after a kill. A stack also passes a release that has not changed, whose hooks do not run.
-func (r *releaseState) continues(common session.Common, target *rel1.Release, seen manifest.Seen) bool {
-	switch {
-	case r == nil:
-		return false
-	case common.RunInProgress != nil, r.start != nil, common.Provided != nil && sameRelease(target, r.Last):
-		return true
-	}
-	return slices.ContainsFunc(r.All, func(rel *rel1.Release) bool {
-		interrupted := slices.ContainsFunc(r.marks, func(m release.Mark) bool { return m.Revision == rel.Version })
-		return interrupted && r.ledger.Span(rel).Has(seen.Created)
-	})
+// continues reports whether an operation is part of the run before it: an edit, or the next pod of a Job. A stack also passes a release
+// that has not changed, whose hooks do not run.
+func (r *releaseState) continues(common session.Common, target *rel1.Release) bool {
+	return r != nil && (common.RunInProgress != nil || r.start != nil || common.Provided != nil && sameRelease(target, r.Last))
 }
 
 // hookOwner returns a function that names the release in the namespace that has a hook with an object, "" for none. It reads the

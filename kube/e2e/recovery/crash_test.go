@@ -30,6 +30,7 @@ type childOperation struct {
 	Operation, Chart              string
 	Revision                      int // to roll back to
 	Replace                       []string
+	ClientSide                    bool // apply on the client
 }
 
 const childOperationVar = "LOCKSTEP_TEST_ERRAND"
@@ -70,13 +71,15 @@ func (e childOperation) prepare(c *kube.Client) (*kube.Operation, error) {
 			return nil, err
 		}
 	}
+	deploy := kube.Deploy{Common: common, ChartOptions: kube.ChartOptions{Chart: chart}, Install: e.Operation == "upgrade --install"}
+	if e.ClientSide {
+		deploy.ServerSide = "false"
+	}
 	switch e.Operation {
 	case "install":
-		return c.PrepareInstall(ctx, kube.Deploy{Common: common, ChartOptions: kube.ChartOptions{Chart: chart}})
-	case "upgrade":
-		return c.PrepareUpgrade(ctx, kube.Deploy{Common: common, ChartOptions: kube.ChartOptions{Chart: chart}})
-	case "upgrade --install":
-		return c.PrepareUpgrade(ctx, kube.Deploy{Common: common, ChartOptions: kube.ChartOptions{Chart: chart}, Install: true})
+		return c.PrepareInstall(ctx, deploy)
+	case "upgrade", "upgrade --install":
+		return c.PrepareUpgrade(ctx, deploy)
 	case "rollback":
 		return c.PrepareRollback(ctx, kube.Rollback{Common: common, Revision: e.Revision})
 	}
