@@ -30,6 +30,8 @@ type Seen struct {
 	Hook    bool // it was created as a hook, which has no owner
 	Keep    bool // it has helm.sh/resource-policy: keep
 
+	Generation int64
+
 	Migrates bool // Helm changes its managed fields before a server-side apply
 }
 
@@ -37,7 +39,7 @@ type Seen struct {
 func SeenAs(m metav1.Object) Seen {
 	a := m.GetAnnotations()
 	return Seen{
-		Known: true, Version: m.GetResourceVersion(), UID: m.GetUID(), Created: m.GetCreationTimestamp().Time,
+		Known: true, Version: m.GetResourceVersion(), UID: m.GetUID(), Created: m.GetCreationTimestamp().Time, Generation: m.GetGeneration(),
 		Owner: OwnerOf(m), Marks: marksOf(m), Applied: len(ownedByHelm(m)) > 0, Hook: a[release.HookAnnotation] != "",
 		Keep: a[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy, Migrates: updatedByHelm(m),
 	}

@@ -142,17 +142,11 @@ func (d *Deploy) newPlanInput(s *session.Session) (p planInput, err error) {
 	if t.CRDs, err = d.crds(d.Values, clientSide); err != nil {
 		return p, err
 	}
-	crds, err := preflight.CheckCRDs(s, t.CRDs)
+	crds, err := preflight.CheckCRDs(s, &t.CRDs)
 	if err != nil {
 		return p, err
 	}
 	p.conflicts, p.crdWarnings = crds.Conflicts, crds.Warnings
-	if !clientSide && !t.CRDs.Upgrade {
-		if t.CRDs.Updates, crds.Warnings, err = preflight.UpdatedCRDs(s, t.CRDs); err != nil {
-			return p, err
-		}
-		p.crdWarnings = append(p.crdWarnings, crds.Warnings...)
-	}
 	if t.NewNamespace, err = preflight.WaitForNamespace(s, d.CreateNamespace); err != nil {
 		return p, err
 	}

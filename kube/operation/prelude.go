@@ -12,6 +12,7 @@ import (
 	"lockstep/engine/run"
 	"lockstep/kube/cluster"
 	"lockstep/kube/manifest"
+	"lockstep/kube/preflight"
 	"lockstep/kube/session"
 )
 
@@ -75,26 +76,50 @@ func (a *attempt) applyCRDs(crds session.CRDs) error {
 	}
 	a.session.Builder.Prefetch(a.engine.RequestContext(), list, nil)
 	manifest.DropPrefetched(list)
-	var created atomic.Bool
+	var applied atomic.Bool
 	claims := a.session.Claims
-	claims.Leave = !crds.Upgrade // the checks know whose the CRDs in crds.Updates are
+	claims.Leave = !crds.Upgrade // the checks know whose the existing CRDs are
 	err = a.runPreludePhase(phases[0], list, claims, func(i *resource.Info) error {
-		switch {
-		case a.session.Builder.Fact(i).Seen().Version == "":
-			created.Store(true)
+		if a.session.Builder.Fact(i).Seen().Version == "" {
+			applied.Store(true)
 			_, err := a.helm.Client.Create(helmkube.ResourceList{i})
 			return err
-		case !crds.Applies(a.session.Builder.Fact(i).Resource.Object):
+		}
+		applies, err := a.appliesExisting(crds, i)
+		if err != nil {
+			return err
+		}
+		if !applies {
 			return i.Get()
 		}
-		_, err := a.helm.Client.Update(nil, helmkube.ResourceList{i}, crds.Method().Options()...)
+		applied.Store(true)
+		_, err = a.helm.Client.Update(nil, helmkube.ResourceList{i}, crds.Method().Options()...)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	a.crdsApplied = crds.Upgrade || len(crds.Updates) > 0 || created.Load()
+	a.crdsApplied = crds.Upgrade || applied.Load()
 	return a.forgetKinds()
+}
+
+// appliesExisting reports whether an existing object in crds/ is applied. It checks a CRD again that has changed since the plan; the
+// write fails if it changes once more.
+func (a *attempt) appliesExisting(crds session.CRDs, i *resource.Info) (applies bool, err error) {
+	f := a.session.Builder.Fact(i)
+	o := f.Resource.Object
+	if !crds.Changed(o, f.Seen()) {
+		return crds.Applies(o), nil
+	}
+	s, err := a.newSession()
+	if err != nil {
+		return false, err
+	}
+	applies, stays, err := preflight.RecheckCRD(s, crds, o, i)
+	for _, w := range stays {
+		a.session.Warn(w)
+	}
+	return applies, err
 }
 
 // forgetKinds drops the cached kinds and capabilities of the cluster.

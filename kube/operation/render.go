@@ -204,7 +204,7 @@ func (d *Deploy) crds(values map[string]any, clientSide bool) (session.CRDs, err
 		return session.CRDs{}, nil
 	}
 	docs, err := d.Chart.CRDs(values, clientSide && !upgrade)
-	return session.CRDs{Root: d.Chart.Name(), Namespace: d.Namespace, Docs: docs, Upgrade: upgrade, Force: d.ForceConflicts}, err
+	return session.CRDs{Root: d.Chart.Name(), Namespace: d.Namespace, Docs: docs, Upgrade: upgrade, Leave: clientSide && !upgrade, Force: d.ForceConflicts}, err
 }
 
 // helmAction runs a Helm action on a chart and values. It changes both.

@@ -181,7 +181,7 @@ func (d *Deploy) newTarget(s *session.Session, values map[string]any) (target se
 	if target.CRDs, err = d.crds(values, false); err != nil {
 		return target, crds, err
 	}
-	crds, err = preflight.CheckCRDs(s, target.CRDs)
+	crds, err = preflight.CheckCRDs(s, &target.CRDs)
 	return target, crds, err
 }
 

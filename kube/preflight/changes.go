@@ -170,9 +170,10 @@ func isApplied(b *manifest.Builder, sent *resource.Info, o plan.Object, revision
 	return len(revisions) > 0
 }
 
-// crdChanges returns the existing CRDs in crds/, if the operation updates them. No revision has their fields.
+// crdChanges returns the existing objects in crds/ if --crds=upgrade applies them; CheckCRDs has tried those of an install. No revision
+// has their fields.
 func (v *clusterView) crdChanges(p *session.Prepared) (out []change) {
-	if !p.Target.CRDs.Upgrade && len(p.Target.CRDs.Updates) == 0 {
+	if !p.Target.CRDs.Upgrade {
 		return nil
 	}
 	b := v.Builder(p.Target.Root())
@@ -183,7 +184,7 @@ func (v *clusterView) crdChanges(p *session.Prepared) (out []change) {
 	b.Prefetch(v.Context, list, nil)
 	manifest.DropPrefetched(list)
 	for _, i := range list {
-		if f := b.Fact(i); f.Before().Version != "" && p.Target.CRDs.Applies(f.Resource.Object) {
+		if f := b.Fact(i); f.Before().Version != "" {
 			out = append(out, change{f.Resource.Object, i, nil, p.Target.CRDs.Method(), f.Before(), false, false, f.Rule})
 		}
 	}

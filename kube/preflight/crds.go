@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
@@ -24,9 +26,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
-	"lockstep/kube/charts"
 	"lockstep/kube/cluster"
-	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
 	"lockstep/kube/manifest"
 	"lockstep/kube/session"
@@ -34,105 +34,110 @@ import (
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-var crdKind = schema.GroupKind{Group: crdResource.Group, Kind: "CustomResourceDefinition"}
+var crdKind = session.CRDKind
 
-// CheckCRDs returns why existing CRDs in crds/ must not be upgraded: another release owns one, a version would go in which objects
-// may be stored, or existing objects are invalid under the new schema. The warnings are about what could not be tried.
+// Findings are what CheckCRDs finds.
+type Findings struct{ Conflicts, Warnings []plan.Warning }
+
+// CheckCRDs decides which of the existing CRDs in crds/ the operation applies, and stores that in crds. --crds=upgrade applies all; a
+// conflict says why one must not be applied: another release owns it, a version would go in which objects may be stored, or existing
+// objects are invalid under the new schema. An install without it applies, as Helm does with server-side apply, those that it changes
+// and that lose nothing; a warning names each that would lose something, which stays as it is.
 //
-// Rule R29a: an upgrade of crds/ loses nothing.
-func CheckCRDs(s *session.Session, crds session.CRDs) (found Findings, err error) {
-	if !crds.Upgrade {
-		return found, nil
+// Rule R29a: crds/ take nothing away that the plan does not show.
+func CheckCRDs(s *session.Session, crds *session.CRDs) (found Findings, err error) {
+	b := s.Builder(crds.Root)
+	list, err := crds.Checked().Build(b)
+	if err != nil {
+		return found, err
 	}
-	for _, d := range crds.Docs {
-		if d.Object.GroupVersionKind().GroupKind() != crdKind {
+	decided, errs := make([]crdDecision, len(list)), make([]error, len(list))
+	concurrently(len(list), func(n int) { decided[n], errs[n] = decideCRD(s, *crds, list[n]) })
+	crds.Existing = map[string]session.ExistingCRD{}
+	for n, d := range decided {
+		o, source := b.Fact(list[n]).Resource.Object, b.Fact(list[n]).Resource.Source
+		switch {
+		case errs[n] != nil:
+			return found, fmt.Errorf("%s: %w", source, errs[n])
+		case d.live == nil:
 			continue
+		case d.why != "" && crds.Upgrade:
+			found.Conflicts = append(found.Conflicts, crdWarning(o, "%s: %s (%s)", o, d.why, source))
+		case d.why != "":
+			found.Warnings = append(found.Warnings, crdWarning(o, "%s stays as it is: %s (%s)", o, d.why, source))
+		case d.warning != "":
+			found.Warnings = append(found.Warnings, crdWarning(o, "%s: %s", o, d.warning))
 		}
-		live, err := s.Client.Dynamic.Resource(crdResource).Get(s.Context, d.Object.GetName(), metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return found, fmt.Errorf("%s: read CustomResourceDefinition/%s: %w", d.Source, d.Object.GetName(), err)
-		}
-		o := plan.Object{Group: crdKind.Group, Kind: crdKind.Kind, Name: live.GetName()}
-		conflict, warning := checkCRD(s, live, d.Object)
-		if conflict != "" {
-			found.Conflicts = append(found.Conflicts, plan.Warning{Rule: "R29a", Object: &o, Message: fmt.Sprintf("%s: %s (%s)", o, conflict, d.Source)})
-		}
-		if warning != "" {
-			found.Warnings = append(found.Warnings, plan.Warning{Rule: "R29a", Object: &o, Message: fmt.Sprintf("%s: %s", o, warning)})
-		}
+		crds.Existing[o.Name] = session.ExistingCRD{Generation: d.live.GetGeneration(), Applies: d.applies}
 	}
 	return found, nil
 }
 
-// UpdatedCRDs returns the names of the existing CRDs in crds/ that an install applies, too, as Helm does with server-side apply: those
-// that it changes and that lose nothing. A warning names each that would lose something, which is left as it is.
-func UpdatedCRDs(s *session.Session, crds session.CRDs) (names map[string]bool, warnings []plan.Warning, err error) {
-	tried := make([]crdUpdate, len(crds.Docs))
-	concurrently(len(crds.Docs), func(i int) {
-		if crds.Docs[i].Object.GroupVersionKind() == crdResource.GroupVersion().WithKind(crdKind.Kind) {
-			tried[i] = tryUpdate(s, crds.Docs[i], crds.Force)
-		}
-	})
-	names = map[string]bool{}
-	for i, t := range tried {
-		d, name := crds.Docs[i], crds.Docs[i].Object.GetName()
-		switch {
-		case t.err != nil:
-			return nil, nil, fmt.Errorf("%s: read CustomResourceDefinition/%s: %w", d.Source, name, t.err)
-		case t.applies:
-			names[name] = true
-		case t.stays != "":
-			o := plan.Object{Group: crdKind.Group, Kind: crdKind.Kind, Name: name}
-			warnings = append(warnings, plan.Warning{Rule: "R29a", Object: &o, Message: fmt.Sprintf("%s stays as it is: %s (%s)", o, t.stays, d.Source)})
+func crdWarning(o plan.Object, format string, args ...any) plan.Warning {
+	return plan.Warning{Rule: "R29a", Object: &o, Message: fmt.Sprintf(format, args...)}
+}
+
+// RecheckCRD decides about a CRD in crds/ that exists and has changed since CheckCRDs, just before it is written. If it stays as it is,
+// stays is the warning about it. With --crds=upgrade it is an error if it would lose something: the plan did not show that.
+func RecheckCRD(s *session.Session, crds session.CRDs, o plan.Object, i *resource.Info) (applies bool, stays []plan.Warning, err error) {
+	d, err := decideCRD(s, crds, i)
+	if err != nil || d.live == nil {
+		return false, nil, err
+	}
+	if next, ok := i.Object.(*unstructured.Unstructured); ok && crds.Upgrade {
+		if why := cmp.Or(d.why, chartLoses(d.live, next)); why != "" {
+			return false, nil, fmt.Errorf("somebody has changed it since the plan: %s; to see the new plan, run the command again", why)
 		}
 	}
-	return names, warnings, nil
+	if d.why != "" {
+		stays = []plan.Warning{crdWarning(o, "%s stays as it is: %s", o, d.why)}
+	}
+	return d.applies, stays, nil
 }
 
-// crdUpdate is what an install does with an existing CRD: nothing, or applies it, or leaves it as it is for a reason.
-type crdUpdate struct {
-	applies bool
-	stays   string
-	err     error // of reading it
+// crdDecision is what an operation does with an existing CRD: nothing, or applies it. why says why that must not be.
+type crdDecision struct {
+	applies      bool
+	why, warning string
+	live         *unstructured.Unstructured // nil if it does not exist, or cannot be read
 }
 
-func tryUpdate(s *session.Session, d charts.Document, force bool) (u crdUpdate) {
-	client, name := s.Client.Dynamic.Resource(crdResource), d.Object.GetName()
-	live, err := client.Get(s.Context, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return u
+func decideCRD(s *session.Session, crds session.CRDs, i *resource.Info) (d crdDecision, err error) {
+	live, err := s.Client.Dynamic.Resource(crdResource).Get(s.Context, i.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !crds.Upgrade {
+		return d, nil
 	}
 	if err != nil {
-		return crdUpdate{err: err}
+		return d, fmt.Errorf("read CustomResourceDefinition/%s: %w", i.Name, err)
 	}
-	applied, err := client.Apply(s.Context, name, d.Object, metav1.ApplyOptions{Force: force, FieldManager: connect.FieldManager, DryRun: []string{metav1.DryRunAll}})
-	if err == nil && reflect.DeepEqual(applied.Object["spec"], live.Object["spec"]) {
-		return u
+	sent := *i
+	next := i.Object.(*unstructured.Unstructured).DeepCopy()
+	next.SetResourceVersion("") // only the write itself requires one
+	next.SetUID("")
+	sent.Object, d.live = next, live
+	if crds.Upgrade {
+		d.why, d.warning = checkCRD(s, live, next)
+		d.applies = true
+		return d, nil
 	}
-	u.stays = whyStays(s, live, d.Object, err)
-	u.applies = u.stays == ""
-	return u
+	applied, err := crds.Method().DryRun(s.Helm.Client, live, nil, &sent)
+	switch {
+	case err != nil:
+		d.why = diagnose.Explain(err).Error()
+	case !reflect.DeepEqual(applied.Object["spec"], live.Object["spec"]):
+		d.why, _ = checkCRD(s, live, next)
+		d.why = cmp.Or(d.why, chartLoses(live, next))
+		d.applies = d.why == ""
+	}
+	return d, nil
 }
 
-// whyStays returns why an install leaves an existing CRD as it is, "" if it applies the next one. refused is the answer to the dry run.
-func whyStays(s *session.Session, live, next *unstructured.Unstructured, refused error) string {
-	if refused != nil {
-		return diagnose.Explain(refused).Error()
-	}
-	if conflict, _ := checkCRD(s, live, next); conflict != "" {
-		return conflict
-	}
+func chartLoses(live, next *unstructured.Unstructured) string {
 	if losses := CRDLosses(live, next); losses != "" {
 		return "that of the chart " + losses
 	}
 	return ""
 }
-
-// Findings are what CheckCRDs finds.
-type Findings struct{ Conflicts, Warnings []plan.Warning }
 
 func checkCRD(s *session.Session, live, next *unstructured.Unstructured) (conflict, warning string) {
 	scope := s.Common.Scope("")

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
@@ -27,13 +28,40 @@ type CRDs struct {
 	Namespace string            // of objects without one
 	Docs      []charts.Document // from charts.Chart.CRDs
 	Upgrade   bool              // also apply all objects that exist
-	Updates   map[string]bool   // the names of existing CRDs that are applied without Upgrade, too
+	Leave     bool              // apply none that exists, as Helm does with client-side apply
 	Force     bool              // take over fields from other managers
+	// Existing are the CRDs that existed when preflight checked them, by name.
+	Existing map[string]ExistingCRD
 }
 
-// Applies reports whether an object is applied although it exists.
+// ExistingCRD is an existing CRD in crds/ when it was checked, and whether the operation applies it.
+type ExistingCRD struct {
+	Generation int64
+	Applies    bool
+}
+
+// CRDKind is the kind of CRDs.
+var CRDKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+
+// Applies reports whether the plan applies an object although it exists.
 func (c CRDs) Applies(o plan.Object) bool {
-	return c.Upgrade || o.Kind == "CustomResourceDefinition" && c.Updates[o.Name]
+	return c.Upgrade || c.isCRD(o) && c.Existing[o.Name].Applies
+}
+
+// Changed reports whether an existing object is a CRD that is not as it was checked, so it has to be checked again.
+func (c CRDs) Changed(o plan.Object, s manifest.Seen) bool {
+	return !c.Leave && c.isCRD(o) && c.Existing[o.Name].Generation != s.Generation
+}
+
+func (c CRDs) isCRD(o plan.Object) bool { return o.Group == CRDKind.Group && o.Kind == CRDKind.Kind }
+
+// Checked returns the CRDs whose existing objects are checked before they are applied.
+func (c CRDs) Checked() CRDs {
+	c.Docs = slices.DeleteFunc(slices.Clone(c.Docs), func(d charts.Document) bool {
+		kind := d.Object.GroupVersionKind()
+		return c.Leave || kind.GroupKind() != CRDKind || kind.Version != "v1" && !c.Upgrade
+	})
+	return c
 }
 
 // Method returns how existing CRDs are updated.

@@ -16,6 +16,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
+	"lockstep/engine/phrase"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/session"
@@ -130,6 +131,69 @@ func TestCRDsOfASecondInstall(t *testing.T) {
 	}
 	if maps := r.ConfigMaps(r.Namespace); !slices.Contains(maps, "in-crds") {
 		t.Errorf("ConfigMaps %v", maps)
+	}
+}
+
+// TestCRDChangedSinceThePlan: what a CRD loses is decided when it is written: another release may have widened it since the plan
+// (R29a). Then it stays as it is, or is applied if it loses nothing; with --crds=upgrade the operation fails, as the plan did not show
+// the loss.
+func TestCRDChangedSinceThePlan(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before bool // the CRD exists when the install is planned
+		crds   string
+		adds   string // to the CRD of the planned install
+		keeps  bool   // the CRD stays as the other release has applied it
+		fails  bool
+	}{
+		"stays":             {before: true, adds: "mode", keeps: true},
+		"is new":            {adds: "mode", keeps: true},
+		"is applied":        {before: true, adds: "mode: {type: string}, speed: {type: string}, wheels", keeps: false},
+		"new, is applied":   {adds: "mode: {type: string}, speed: {type: string}, wheels", keeps: false},
+		"explicit upgrade":  {before: true, crds: kube.CRDsUpgrade, adds: "mode", keeps: true, fails: true},
+		"upgraded, applied": {before: true, crds: kube.CRDsUpgrade, adds: "mode: {type: string}, speed: {type: string}, wheels"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			group := r.Namespace + ".example"
+			with := func(fields string) string {
+				return strings.Replace(crdText(group, "v1"), "size: {type: string}", "size: {type: string}, "+fields+": {type: string}", 1)
+			}
+			install := func(release, crd, crds string, docs ...string) (*kube.Operation, error) {
+				chart := rig.MakeChart(t, rig.Files{"crds/gears.yaml": crd, "templates/all.yaml": strings.Join(append(docs, rig.ConfigMap(release, nil)), "\n---\n")})
+				return r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Release, i.CRDs = release, crds }))
+			}
+			if c.before {
+				r.MustRun(install("zero", crdText(group, "v1"), ""))
+			}
+			op, err := install("one", with(c.adds), c.crds)
+			r.MustRun(install("two", with("mode: {type: string}, speed"), "", rig.Object(group+"/v1/Gear/g", nil, "spec: {speed: fast}")))
+			if c.fails {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if out := r.Run(op, nil); out.State.Exit != 2 || !strings.Contains(phrase.Reason(&out.State), "the chart's removes field spec.speed of v1") {
+					t.Errorf("exit %d: %s", out.State.Exit, phrase.Reason(&out.State))
+				}
+			} else if out := r.MustRun(op, err); out.HasWarning("R29a", "stays as it is", "removes field spec.speed of v1") != c.keeps {
+				t.Errorf("warnings: %v", out.State.Warnings)
+			}
+			gear, err := r.Client.Dynamic.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "gears"}).Namespace(r.Namespace).Get(t.Context(), "g", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if speed, _, _ := unstructured.NestedString(gear.Object, "spec", "speed"); speed != "fast" {
+				t.Error("the object of the other release has lost its field")
+			}
+			crd, err := r.Client.Dynamic.Resource(rig.CRDResource).Get(t.Context(), "gears."+group, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if applied := strings.Contains(fmt.Sprint(crd.Object["spec"]), "wheels"); applied == c.keeps {
+				t.Errorf("applied: %t", applied)
+			}
+		})
 	}
 }
 
