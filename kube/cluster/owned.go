@@ -140,6 +140,8 @@ func (r Removal) WhyKept(scope manifest.Scope, claims manifest.Claims, f *manife
 		return "it existed before this release took it over"
 	case claims.InCRDs(f.Resource.Object):
 		return "crds/ of the chart has it"
+	case claims.WhyNeeded(f.Resource.Object) != "":
+		return claims.WhyNeeded(f.Resource.Object)
 	case r.Created != nil && !r.Created(f.Resource.Object, s):
 		return "somebody else created it: the failed revision did not"
 	case r.Keep && s.Keep:

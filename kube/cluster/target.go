@@ -385,7 +385,7 @@ func (t *Target) Delete(ctx context.Context, g *plan.Group, obj plan.Object) (ru
 	found, kept, err := t.session.Delete(ctx, i, t.removal)
 	switch {
 	case kept != "":
-		if obj.Kind == "CustomResourceDefinition" && obj.Group == crds.Group {
+		if obj.Kind == "CustomResourceDefinition" && obj.Group == crds.Group && t.session.whyKept(t.session.Builder.Fact(i), t.removal) == "" {
 			t.session.Warn(CRDWarning(obj, kept, false))
 		}
 		return run.Response{Change: event.Kept, Message: kept}, t.session.giveBack(i, t.session.Builder.Fact(i))

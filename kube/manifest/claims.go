@@ -2,6 +2,8 @@ package manifest
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -112,14 +114,12 @@ type Claims struct {
 	GivenBack func(plan.Object, Seen) bool
 	// Unmarked are the objects of the deployed revision. They belong to the release even if they have lost its marks, see Owns.
 	Unmarked map[plan.Object]bool
+	// Planned are the UIDs of the target's objects among Unmarked when the operation was planned, "" for those that did not exist.
+	Planned map[plan.Object]types.UID
 	// MadeByHook reports whether a stored revision has a hook with the object; nil for none. Hooks is set if AdoptHooks.
 	MadeByHook func(plan.Object) bool
 	Hooks      bool
-	// CRDs are the names in crds/ of the target's chart, which removals keep: such a CRD is not gone from the chart if its
-	// templates no longer have it, and all objects of its kind would be deleted with it.
-	CRDs map[string]bool
-	// DeleteCRDs lets removals delete CRDs that have objects, with all of them (R31b).
-	DeleteCRDs bool
+	Kept
 	// Leave leaves existing objects unchanged, so it does not matter whose they are.
 	Leave bool
 	// Skip leaves the objects of others unchanged instead of failing, in a rollback after a failure: they were refused before
@@ -129,16 +129,41 @@ type Claims struct {
 	Checked bool
 }
 
+// Kept says which objects of the release removals keep.
+type Kept struct {
+	// CRDs are the names in crds/ of the target's chart, which removals keep: such a CRD is not gone from the chart if its
+	// templates no longer have it, and all objects of its kind would be deleted with it.
+	CRDs map[string]bool
+	// Needed are the namespaces and CRDs that the target lacks although it has objects in them, see NeededBy. Removals keep them.
+	Needed map[plan.Object]plan.Object
+	// DeleteCRDs lets removals delete CRDs that have objects, with all of them (R31b).
+	DeleteCRDs bool
+}
+
 // TakeAdvice says how to take over one object, and how several.
 type TakeAdvice struct{ One, Many string }
 
 // Owns reports whether an object, as it was last seen, is the release's: it has the marks of the release; or it is an object of
-// the deployed revision, nobody has created it again since the operation looked first, and it has no marks of anybody else.
-// Writes and removals both ask this. The release is unknown in other programs that use Helm's actions.
+// the deployed revision, nobody has created it again since the plan, and it has no marks of anybody else. Writes and removals both ask
+// this. The release is unknown in other programs that use Helm's actions.
 func (c Claims) Owns(scope Scope, f *Fact) bool {
 	s := f.seen
-	return scope.Owner() == "" || s.Owner == scope.Owner() ||
-		c.Unmarked[f.Resource.Object] && s.UID == f.before.uid && scope.Other(s) == ""
+	if scope.Owner() == "" || s.Owner == scope.Owner() {
+		return true
+	}
+	planned, known := c.Planned[f.Resource.Object] // before is read when the run starts, which may be long after the plan
+	return c.Unmarked[f.Resource.Object] && s.UID == f.before.uid && (!known || s.UID == planned) && scope.Other(s) == ""
+}
+
+// PlannedFrom returns Claims.Planned for a target that has been read.
+func (c Claims) PlannedFrom(b *Builder, list helmkube.ResourceList) map[plan.Object]types.UID {
+	planned := map[plan.Object]types.UID{}
+	for _, f := range b.facts(list) {
+		if c.Unmarked[f.Resource.Object] && f.seen.Known && !f.Late {
+			planned[f.Resource.Object] = f.seen.UID
+		}
+	}
+	return planned
 }
 
 // Removes reports whether a removal may delete an object of the release (Owns). Without marks, it must have been applied with
@@ -158,8 +183,39 @@ func (c Claims) TakesOver(scope Scope, f *Fact) bool {
 }
 
 // InCRDs reports whether an object is a CRD in crds/ of the target's chart.
-func (c Claims) InCRDs(o plan.Object) bool {
-	return o.Kind == "CustomResourceDefinition" && c.CRDs[o.Name]
+func (k Kept) InCRDs(o plan.Object) bool {
+	return o.Kind == "CustomResourceDefinition" && k.CRDs[o.Name]
+}
+
+// NeededBy returns Kept.Needed of a target with the objects and hooks: the namespaces and CRDs that it needs and does not have, each
+// with an object that would be deleted with it.
+func NeededBy(b *Builder, list helmkube.ResourceList, hooks []*release.Hook) map[plan.Object]plan.Object {
+	list = slices.Clone(list)
+	for _, h := range hooks {
+		more, _, _ := b.BuildTarget(h.Manifest) // the run reports a hook that cannot be read
+		b.Forget(more)
+		list = append(list, more...)
+	}
+	has, needed := map[plan.Object]bool{}, map[plan.Object]plan.Object{}
+	for _, i := range list {
+		kind := i.Mapping.GroupVersionKind
+		o := plan.Object{Group: kind.Group, Kind: kind.Kind, Namespace: i.Namespace, Name: i.Name}
+		has[o] = true
+		if o.Namespace != "" {
+			needed[plan.Object{Kind: "Namespace", Name: o.Namespace}] = o
+		}
+		needed[plan.Object{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition", Name: i.Mapping.Resource.GroupResource().String()}] = o
+	}
+	maps.DeleteFunc(needed, func(o, _ plan.Object) bool { return has[o] })
+	return needed
+}
+
+// WhyNeeded returns why a removal keeps a namespace or a CRD in Needed, "" for other objects.
+func (k Kept) WhyNeeded(o plan.Object) string {
+	if by, needed := k.Needed[o]; needed {
+		return fmt.Sprintf("the new revision does not have it, but it has %s, which would be deleted with it", by)
+	}
+	return ""
 }
 
 // Check returns a *NotOwned error if the release may not write to an object as it was last seen.

@@ -188,7 +188,8 @@ func completedByJob(s *session.Session) bool {
 // its revisions have created, and, as in Helm, all of the deployed revision. With take, it may write to all. target is the
 // revision that the operation deploys or uninstalls.
 func (r *releaseState) claims(common session.Common, b *manifest.Builder, target *rel1.Release, take bool) (manifest.Claims, error) {
-	c := manifest.Claims{Take: take, Advice: common.TakeAdvice(), Unmarked: map[plan.Object]bool{}, CRDs: charts.CRDNames(target), DeleteCRDs: common.DeleteCRDs}
+	c := manifest.Claims{Take: take, Advice: common.TakeAdvice(), Unmarked: map[plan.Object]bool{}}
+	c.Kept = manifest.Kept{CRDs: charts.CRDNames(target), DeleteCRDs: common.DeleteCRDs}
 	if r == nil {
 		c.Brought = func(plan.Object, manifest.Seen) bool { return false }
 		return c, nil

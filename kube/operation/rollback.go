@@ -108,6 +108,7 @@ func (rb *Rollback) plan(s *session.Session, state *releaseState, target *rel1.R
 	if err != nil {
 		return nil, nil, err
 	}
+	claims.Planned, claims.Needed = claims.PlannedFrom(b, list), manifest.NeededBy(b, list, target.Hooks)
 	info := s.Info("rollback", target)
 	info.Revision = state.Last.Version + 1
 	info.ToRevision = target.Version
@@ -236,9 +237,10 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 		Common: s.Common, Info: event.Operation{Name: "rollback"},
 		Target: session.Target{
 			Release: target, Tree: release.TreeOf(target), Method: method,
-			Claims: manifest.Claims{Take: rb.TakeOwnership, Skip: true, CRDs: charts.CRDNames(target), MadeByHook: func(o plan.Object) bool {
-				return madeByHook(rb.Common, revs.All, o) != nil
-			}},
+			Claims: manifest.Claims{
+				Take: rb.TakeOwnership, Skip: true, MadeByHook: func(o plan.Object) bool { return madeByHook(rb.Common, revs.All, o) != nil },
+				Kept: manifest.Kept{CRDs: charts.CRDNames(target), Needed: manifest.NeededBy(b, list, target.Hooks)},
+			},
 		},
 		Old: old, Work: helmclient.Work{Leftovers: leftovers, Hooks: hookEvents(rb.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback)},
 		Basis: session.Basis{Replaced: rb.replaced},

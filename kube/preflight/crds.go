@@ -316,12 +316,20 @@ func lostFields(old, now *spec.Schema, path string) (lost []string) {
 	return lost
 }
 
-// checkRemovedCRDs says how many objects there are of the CRDs that the operation removes, and whether these are deleted.
+// checkRemovedCRDs says how many objects there are of the CRDs that the operation removes, and whether these are deleted. It also says
+// which CRDs and namespaces stay because the target has objects in them.
 //
 // Rule R31b: a CRD that has objects is deleted only on request, and once the objects have been counted.
 func checkRemovedCRDs(s *session.Session, p *session.Prepared) (warnings []plan.Warning, err error) {
 	for g, o := range event.Objects(p.Phases) {
-		if g.Phase.Kind != event.PhaseRemove || o.GroupKind() != (plan.GroupKind{Group: crdKind.Group, Kind: crdKind.Kind}) {
+		if g.Phase.Kind != event.PhaseRemove {
+			continue
+		}
+		if why := p.Target.Claims.WhyNeeded(o); why != "" {
+			warnings = append(warnings, plan.Warning{Rule: "R31b", Object: &o, Message: fmt.Sprintf("%s stays: %s", o, why)})
+			continue
+		}
+		if o.GroupKind() != (plan.GroupKind{Group: crdKind.Group, Kind: crdKind.Kind}) {
 			continue
 		}
 		contents, err := cluster.CRDContents(s.Context, s.Client, s.Common.Scope(p.Target.Root()), o.Name)

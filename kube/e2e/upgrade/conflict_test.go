@@ -113,3 +113,40 @@ func TestImmutableField(t *testing.T) {
 		})
 	}
 }
+
+// TestCreatedAgainSinceThePlan: an object of the deployed revision that has lost its marks is the release's as long as nobody creates
+// it again, also while the run has not started: a plan may wait for an approval for hours (R31a).
+func TestCreatedAgainSinceThePlan(t *testing.T) {
+	t.Parallel()
+	for name, absent := range map[string]bool{"unmarked": false, "deleted before": true} {
+		for _, serverSide := range []string{"true", "false"} {
+			t.Run(name+" "+serverSide, func(t *testing.T) {
+				t.Parallel()
+				r := rig.New(t)
+				maps := r.Cluster.CoreV1().ConfigMaps(r.Namespace)
+				chart := func(v string) func(*kube.Deploy) {
+					return rig.UseChart(rig.ChartOf(t, rig.ConfigMap("x", nil, "v: "+v)), func(d *kube.Deploy) { d.ServerSide = serverSide })
+				}
+				r.Deploy("plain", chart("one"))
+				r.PatchConfigMap("x", `{"metadata":{"labels":null,"annotations":null}}`)
+				remove := func() {
+					if err := maps.Delete(t.Context(), "x", metav1.DeleteOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if absent {
+					remove()
+				}
+				op, err := r.Upgrade("plain", chart("two"))
+				if !absent {
+					remove()
+				}
+				r.Create("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {mine: mine}\n")
+				r.MustFail(op, err, "ConfigMap/x already exists", "not managed by Helm")
+				if x, err := maps.Get(t.Context(), "x", metav1.GetOptions{}); err != nil || len(x.Data) != 1 || x.Labels != nil {
+					t.Errorf("x is %v, %v", x, err)
+				}
+			})
+		}
+	}
+}
