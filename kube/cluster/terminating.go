@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -53,7 +54,12 @@ func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) (
 func (t *Target) deletePrevious(ctx context.Context, i *resource.Info, obj plan.Object) (run.Response, error) {
 	found, kept, err := t.session.Delete(ctx, i, Removal{Policy: metav1.DeletePropagationBackground})
 	if kept != "" {
-		return run.Response{}, t.session.CheckOwner(i)
+		if err := t.session.CheckOwner(i); err != nil {
+			return run.Response{}, err
+		}
+		t.session.Warn(plan.Warning{Rule: "R31a", Object: &obj, Message: fmt.Sprintf("the previous %s stays, and the new one is applied over it: %s", obj, kept)})
+		t.session.Builder.Fact(i).Replaces = false
+		return run.Response{}, nil
 	}
 	if err != nil || !found {
 		return run.Response{}, err

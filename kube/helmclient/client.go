@@ -165,7 +165,11 @@ func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helm
 			}
 		}
 		var before helmkube.ResourceList
-		if x := cmp.Or(c.cfg.Options.Method.Applied.Of(i), originals.Get(i)); x != nil {
+		var managed []metav1.ManagedFieldsEntry
+		if f := c.builder().Fact(i); f != nil {
+			managed = f.Seen().Managed // the write fails if they change once more
+		}
+		if x := cmp.Or(c.cfg.Options.Method.Applied.Of(i, managed), originals.Get(i)); x != nil {
 			before = helmkube.ResourceList{x}
 		}
 		if serverSide {

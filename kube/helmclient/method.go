@@ -1,6 +1,7 @@
 package helmclient
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -65,8 +66,8 @@ func (m Method) DryRun(helm *helmkube.Client, live *unstructured.Unstructured, o
 func (m Method) dryRun(helm *helmkube.Client, live *unstructured.Unstructured, old, target *resource.Info) (*unstructured.Unstructured, error) {
 	sent := manifest.DryRun(target, live)
 	var originals helmkube.ResourceList
-	if applied := m.Applied.Of(target); applied != nil && live != nil {
-		old = applied
+	if live != nil {
+		old = cmp.Or(m.Applied.Of(target, live.GetManagedFields()), old)
 	}
 	switch {
 	case old != nil:

@@ -2,37 +2,37 @@ package manifest
 
 import (
 	"encoding/json"
+	"slices"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	helmkube "helm.sh/helm/v4/pkg/kube"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // Applied finds the previous state of objects for client-side apply: the fields of all revisions that may have applied one,
 // with the values of the newest. The zero value has none.
 type Applied struct {
-	builder *Builder
-	found   Index
-	open    Index // the objects that an older revision may have applied, too
+	states map[identity][]appliedState // the newest first
+	open   Index                       // the objects that an older revision may have applied, too
+}
+
+// appliedState is an object of a revision.
+type appliedState struct {
+	info     *resource.Info
+	deployed bool
 }
 
 // NewApplied starts the search for the objects of a list. Those that do not exist have no previous state.
 func NewApplied(b *Builder, list helmkube.ResourceList) *Applied {
-	return &Applied{builder: b, found: Index{}, open: NewIndex(list.Filter(func(i *resource.Info) bool {
+	return &Applied{states: map[identity][]appliedState{}, open: NewIndex(list.Filter(func(i *resource.Info) bool {
 		f := b.Fact(i)
 		return f == nil || !f.Before().Known || f.Before().Version != ""
 	}))}
-}
-
-// Of returns an object as it was applied last, nil if no revision has it.
-func (a *Applied) Of(i *resource.Info) *resource.Info {
-	if a == nil {
-		return nil
-	}
-	return a.found.Get(i)
 }
 
 // Complete reports whether older revisions add nothing.
@@ -42,24 +42,8 @@ func (a *Applied) Complete() bool { return len(a.open) == 0 }
 // older ones applied. Of any other it is not known.
 func (a *Applied) Add(list helmkube.ResourceList, deployed bool) {
 	for id, i := range NewIndex(list) {
-		if a.open[id] == nil {
-			continue
-		}
-		if !deployed {
-			i = a.withoutOthers(i, a.open[id])
-		}
-		newer := a.found[id]
-		switch {
-		case newer == nil:
-			a.found[id] = i
-		case newer.Mapping.GroupVersionKind == i.Mapping.GroupVersionKind:
-			union := *newer
-			if union.Object = merge(i, newer); union.Object == nil { // then the previous state is that of the old revision, as for Helm
-				delete(a.found, id)
-				delete(a.open, id)
-				continue
-			}
-			a.found[id] = &union
+		if a.open[id] != nil {
+			a.states[id] = append(a.states[id], appliedState{i, deployed})
 		}
 		if deployed {
 			delete(a.open, id)
@@ -67,18 +51,96 @@ func (a *Applied) Add(list helmkube.ResourceList, deployed bool) {
 	}
 }
 
-// withoutOthers returns an object of a revision that failed without the fields that others alone own now: they have set them since.
-func (a *Applied) withoutOthers(i, target *resource.Info) *resource.Info {
-	f := a.builder.Fact(target)
+// Of returns an object as it was applied last, nil if no revision has it or that cannot be said: then the previous state is that of the
+// old revision, as for Helm. target is the object that is applied now, managed are the managed fields of the live one.
+func (a *Applied) Of(target *resource.Info, managed []metav1.ManagedFieldsEntry) (union *resource.Info) {
+	if a == nil {
+		return nil
+	}
+	for _, s := range a.states[identityOf(target)] {
+		i := s.info
+		if !s.deployed {
+			i = withoutOthers(i, target, managed)
+		}
+		switch {
+		case union == nil:
+			union = i
+		case union.Mapping.GroupVersionKind == i.Mapping.GroupVersionKind:
+			merged := merge(i, union)
+			if merged == nil {
+				return nil
+			}
+			newer := *union
+			newer.Object, union = merged, &newer
+		}
+	}
+	return union
+}
+
+// withoutOthers returns an object of a revision that failed without the fields that others alone own now: they have set them since. An
+// element of a list in which they have set one is left out as a whole if the target lacks it, or it would be removed with that field.
+func withoutOthers(i, target *resource.Info, managed []metav1.ManagedFieldsEntry) *resource.Info {
+	live := &unstructured.Unstructured{}
+	live.SetManagedFields(managed)
+	others, own := FieldsOf(ownedByOthers(live)...), FieldsOf(ownedByHelm(live)...)
 	u, ok := i.Object.(*unstructured.Unstructured)
-	if f == nil || len(f.before.others) == 0 || !ok {
+	next, isObject := target.Object.(*unstructured.Unstructured)
+	if !ok || !isObject || others.Empty() {
 		return i
 	}
-	own := *i
+	without := *i
 	object := u.DeepCopy()
-	Prune(object.Object, FieldsOf(f.before.others...), FieldsOf(f.before.owned...))
-	own.Object = object
-	return &own
+	dropElements(object.Object, next.Object, others, own)
+	Prune(object.Object, others, own)
+	without.Object = object
+	return &without
+}
+
+// dropElements removes from the lists in a value the elements that the target lacks, and in which a field is among the fields, but not
+// among kept.
+func dropElements(value, target any, fields, kept *fieldpath.Set) any {
+	switch value := value.(type) {
+	case map[string]any:
+		in, _ := target.(map[string]any)
+		for name, x := range value {
+			part := fieldpath.FieldNameElement(name)
+			if inside, found := fields.Children.Get(part); found {
+				value[name] = dropElements(x, in[name], inside, kept.WithPrefix(part))
+			}
+		}
+	case []any:
+		in, _ := target.([]any)
+		return slices.DeleteFunc(value, func(element any) bool {
+			part, found := partOf(fields, element)
+			inside, has := fields.Children.Get(part)
+			if !found || !has {
+				return false
+			}
+			n := slices.IndexFunc(in, func(x any) bool { return identifies(part, x) })
+			if n < 0 {
+				return hasField(element, inside, kept.WithPrefix(part))
+			}
+			dropElements(element, in[n], inside, kept.WithPrefix(part))
+			return false
+		})
+	}
+	return value
+}
+
+// hasField reports whether a value has a field that is among the fields, but not among kept, and not in an element of a list: an
+// element needs its own fields, and not those.
+func hasField(value any, fields, kept *fieldpath.Set) bool {
+	m, _ := value.(map[string]any)
+	for name, x := range m {
+		part := fieldpath.FieldNameElement(name)
+		if fields.Members.Has(part) && !hasPart(kept, part) {
+			return true
+		}
+		if inside, found := fields.Children.Get(part); found && hasField(x, inside, kept.WithPrefix(part)) {
+			return true
+		}
+	}
+	return false
 }
 
 // merge returns the older object with the fields of the newer one. Lists with a merge key have the elements of both. It returns nil

@@ -33,6 +33,7 @@ type Seen struct {
 	Keep    bool // it has helm.sh/resource-policy: keep
 
 	Generation int64
+	Managed    []metav1.ManagedFieldsEntry
 
 	Migrates bool // Helm changes its managed fields before a server-side apply
 }
@@ -41,7 +42,7 @@ type Seen struct {
 func SeenAs(m metav1.Object) Seen {
 	a := m.GetAnnotations()
 	return Seen{
-		Known: true, Version: m.GetResourceVersion(), UID: m.GetUID(), Created: m.GetCreationTimestamp().Time, Generation: m.GetGeneration(),
+		Known: true, Version: m.GetResourceVersion(), UID: m.GetUID(), Created: m.GetCreationTimestamp().Time, Generation: m.GetGeneration(), Managed: m.GetManagedFields(),
 		Owner: OwnerOf(m), Marks: marksOf(m), Applied: len(ownedByHelm(m)) > 0, Hook: a[release.HookAnnotation] != "",
 		Keep: a[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy, Migrates: updatedByHelm(m),
 	}
@@ -97,7 +98,9 @@ func (f *Fact) Preconditions(uidOnly bool) *metav1.Preconditions {
 // recordWrite records the response to a write.
 func (f *Fact) recordWrite(i *resource.Info) {
 	if m, err := meta.Accessor(i.Object); err == nil {
-		f.see(m)
+		if f.see(m); !f.seen.Migrates { // only client-side apply needs them again, and they take much memory
+			f.seen.Managed = nil
+		}
 	}
 }
 

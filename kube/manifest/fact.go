@@ -65,7 +65,6 @@ type Before struct {
 	generation int64
 	fields     []metav1.ManagedFieldsEntry // those that Helm manages
 	owned      []metav1.ManagedFieldsEntry // see OwnsAll
-	others     []metav1.ManagedFieldsEntry // those that others manage, without the status
 	readAt     time.Time
 }
 

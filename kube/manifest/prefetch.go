@@ -188,7 +188,7 @@ func (f *Fact) setBefore(found *metav1.PartialObjectMetadata) {
 		f.seen = SeenAs(found)
 		f.before = Before{
 			Known: true, Version: found.ResourceVersion, Terminating: found.DeletionTimestamp != nil,
-			uid: found.UID, generation: found.Generation, fields: entriesOfHelm(found), owned: ownedByHelm(found), others: ownedByOthers(found), readAt: time.Now(),
+			uid: found.UID, generation: found.Generation, fields: entriesOfHelm(found), owned: ownedByHelm(found), readAt: time.Now(),
 		}
 	}
 }

@@ -68,7 +68,7 @@ func CheckCRDs(s *session.Session, crds *session.CRDs) (found Findings, err erro
 		case d.warning != "":
 			found.Warnings = append(found.Warnings, crdWarning(o, "%s: %s", o, d.warning))
 		}
-		crds.Existing[o.Name] = session.ExistingCRD{Generation: d.live.GetGeneration(), Applies: d.applies}
+		crds.Existing[o.Name] = session.ExistingCRD{Generation: d.live.GetGeneration(), Applies: d.applies, Stays: d.why}
 	}
 	return found, nil
 }
@@ -134,7 +134,7 @@ func decideCRD(s *session.Session, crds session.CRDs, i *resource.Info) (d crdDe
 
 func chartLoses(live, next *unstructured.Unstructured) string {
 	if losses := CRDLosses(live, next); losses != "" {
-		return "that of the chart " + losses
+		return "the CRD of the chart " + losses
 	}
 	return ""
 }

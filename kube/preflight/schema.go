@@ -86,15 +86,16 @@ func (v *clusterView) checkFields(planned *plannedObjects, p *session.Prepared) 
 		if !native(o) {
 			newSchema = planned.availabilityOf(o.Object, p.Common.Provided)
 		}
+		or := ""
 		if newSchema == certain && v.keepsSchema(o, planned, p) {
-			newSchema = unavailable
+			newSchema, or = unavailable, ", or apply the CRD of the chart with --crds=upgrade"
 		}
 		lenient := p.Target.ClientSide && (o.new || o.hook || !p.Target.Replace)
 		if len(faults[i]) == 0 || newSchema == certain || v.skipsCRD(o, p) {
 			continue
 		}
 		for _, f := range faults[i] {
-			fix := fixOf(f)
+			fix := fixOf(f) + or
 			switch {
 			case lenient && !f.Undecodable:
 				out.warnings = append(out.warnings, o.warning("%s: %s: the API server ignores it; %s", o, f.Text, fix))

@@ -190,6 +190,9 @@ func (s *objects) preview(ctx context.Context, c *change, v *Previewer) error {
 		return fmt.Errorf("read %s: %w", c.Object, err)
 	case !updates:
 		c.Action, c.Message = inspect.Unchanged, "exists, and is not applied"
+		if why := s.prepared.Target.CRDs.Existing[c.Object.Name].Stays; why != "" {
+			c.Message = "stays as it is: " + why
+		}
 		return nil
 	case live.GetDeletionTimestamp() != nil:
 		c.Message = creationAfter(live)

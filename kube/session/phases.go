@@ -38,6 +38,7 @@ type CRDs struct {
 type ExistingCRD struct {
 	Generation int64
 	Applies    bool
+	Stays      string // why it is not applied although it would change, "" for no reason
 }
 
 // CRDKind is the kind of CRDs.

@@ -207,3 +207,24 @@ func otherHook(namespace string) *batchv1.Job {
 	pod := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "example/app:1.0"}}}
 	return &batchv1.Job{ObjectMeta: about, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: pod}}}
 }
+
+// TestNamespaceOfAHookWithObjectsOfOthers: the namespace that a hook creates is not deleted before the hook runs again while it contains
+// anything from outside the release: the hook is applied over it, and a warning says so (R31a).
+func TestNamespaceOfAHookWithObjectsOfOthers(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	extra := r.Namespace + "-hook"
+	chart := rig.ChartOf(t, rig.ConfigMap("a", nil), rig.Object("v1/Namespace/"+extra, map[string]string{"helm.sh/hook": "pre-install,pre-upgrade"}))
+	r.Deploy("plain", rig.UseChart(chart, nil))
+	precious := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "precious"}}
+	if _, err := r.Cluster.CoreV1().ConfigMaps(extra).Create(t.Context(), precious, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	op, err := r.Upgrade("plain", rig.UseChart(chart, nil))
+	if out := r.MustRun(op, err); !out.HasWarning("R31a", "the previous Namespace/"+extra+" stays", "ConfigMap/precious") {
+		t.Errorf("warnings: %v", out.State.Warnings)
+	}
+	if cm, err := r.Cluster.CoreV1().ConfigMaps(extra).Get(t.Context(), "precious", metav1.GetOptions{}); err != nil || cm.DeletionTimestamp != nil {
+		t.Errorf("the object of somebody else is gone: %v", err)
+	}
+}

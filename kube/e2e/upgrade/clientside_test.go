@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -92,29 +93,48 @@ func TestPatchThatTheServerCannotApply(t *testing.T) {
 	}
 }
 
-// TestFieldsOfFailedRevisionsThatOthersSet: a field that only a failed revision had stays if somebody else has set it since (R32a).
+// TestFieldsOfFailedRevisionsThatOthersSet: a field that only a failed revision had stays if somebody else has set it since, also
+// while the next run waits, and so does an element of a list with such a field (R32a).
 func TestFieldsOfFailedRevisionsThatOthersSet(t *testing.T) {
 	t.Parallel()
-	r := rig.New(t)
-	with := func(docs ...string) func(*kube.Deploy) {
-		return rig.UseChart(rig.ChartOf(t, docs...), func(d *kube.Deploy) { d.ServerSide, d.ReadinessTimeout = "false", 10*time.Second })
-	}
-	good := with(rig.ConfigMap("shared", nil, "a: a"), rig.Deployment("web", nil, "0s"))
-	r.Deploy("plain", good)
-	op, err := r.Upgrade("plain", with(rig.ConfigMap("shared", nil, "a: a", "extra: b", "left: b"), rig.Deployment("web", nil, "0s", "  replicas: 2"), rig.UnpullableDeployment("fails", nil)))
-	r.MustFail(op, err, "cannot be pulled")
-	r.PatchConfigMap("shared", `{"data": {"extra": "theirs"}}`)
-	scale := []byte(`{"spec": {"replicas": 3}}`)
-	if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Patch(t.Context(), "web", types.MergePatchType, scale, metav1.PatchOptions{FieldManager: "somebody"}, "scale"); err != nil {
-		t.Fatal(err)
-	}
-	r.MustRun(r.Upgrade("plain", good))
-	d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(t.Context(), "web", metav1.GetOptions{})
-	if err != nil || *d.Spec.Replicas != 3 {
-		t.Errorf("Deployment/web: %v, %v", d, err)
-	}
-	if c := r.ConfigMapData("shared"); c["extra"] != "theirs" || len(c) != 3 { // with when the rig wrote it
-		t.Errorf("shared: %v", c)
+	for _, planned := range []bool{false, true} {
+		t.Run(fmt.Sprintf("planned %t", planned), func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			with := func(docs ...string) func(*kube.Deploy) {
+				return rig.UseChart(rig.ChartOf(t, docs...), func(d *kube.Deploy) { d.ServerSide, d.ReadinessTimeout = "false", 10*time.Second })
+			}
+			env := strings.Replace(rig.Deployment("web", nil, "0s", "  replicas: 2"), "example/app:1.0", "example/app:1.0, env: [{name: E, value: b}, {name: LEFT, value: b}]", 1)
+			good := with(rig.ConfigMap("shared", nil, "a: a"), rig.Deployment("web", nil, "0s"))
+			r.Deploy("plain", good)
+			op, err := r.Upgrade("plain", with(rig.ConfigMap("shared", nil, "a: a", "extra: b", "left: b"), env, rig.UnpullableDeployment("fails", nil)))
+			r.MustFail(op, err, "cannot be pulled")
+			if planned {
+				op, err = r.Upgrade("plain", good)
+			}
+			r.PatchConfigMap("shared", `{"data": {"extra": "theirs"}}`)
+			patch := func(kind types.PatchType, text string, subresource ...string) {
+				if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Patch(t.Context(), "web", kind, []byte(text), metav1.PatchOptions{FieldManager: "somebody"}, subresource...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			patch(types.MergePatchType, `{"spec": {"replicas": 3}}`, "scale")
+			patch(types.StrategicMergePatchType, `{"spec": {"template": {"spec": {"containers": [{"name": "main", "env": [{"name": "E", "value": "theirs"}]}]}}}}`)
+			if !planned {
+				op, err = r.Upgrade("plain", good)
+			}
+			r.MustRun(op, err)
+			d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(t.Context(), "web", metav1.GetOptions{})
+			if err != nil || *d.Spec.Replicas != 3 {
+				t.Errorf("Deployment/web: %v, %v", d, err)
+			}
+			if env := d.Spec.Template.Spec.Containers[0].Env; len(env) != 1 || env[0].Value != "theirs" {
+				t.Errorf("env: %v", env)
+			}
+			if c := r.ConfigMapData("shared"); c["extra"] != "theirs" || len(c) != 3 { // with when the rig wrote it
+				t.Errorf("shared: %v", c)
+			}
+		})
 	}
 }
 

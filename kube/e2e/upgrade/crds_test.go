@@ -124,9 +124,13 @@ func TestCRDsOfASecondInstall(t *testing.T) {
 	r.MustRun(op, nil)
 	start := time.Now()
 	_, err = install("three", crdText(group, "v1"), "spec: {siez: x}")
-	r.MustRefuse(start, err, "Gear/three: unknown field spec.siez")
-	out := r.MustRun(install("three", crdText(group, "v1"), "spec: {mode: fast}"))
-	if !out.HasWarning("R29a", "stays as it is: that of the chart removes field spec.mode of v1") {
+	r.MustRefuse(start, err, "Gear/three: unknown field spec.siez", "--crds=upgrade")
+	op, err = install("three", crdText(group, "v1"), "spec: {mode: fast}")
+	if _, changes := r.Changes(op, err); !strings.Contains(changes["CustomResourceDefinition/gears."+group].Message, "stays as it is: the CRD of the chart removes field spec.mode of v1") {
+		t.Errorf("the plan says %+v", changes["CustomResourceDefinition/gears."+group])
+	}
+	out := r.MustRun(op, err)
+	if !out.HasWarning("R29a", "stays as it is: the CRD of the chart removes field spec.mode of v1") {
 		t.Errorf("warnings: %v", out.State.Warnings)
 	}
 	if maps := r.ConfigMaps(r.Namespace); !slices.Contains(maps, "in-crds") {
@@ -173,7 +177,7 @@ func TestCRDChangedSinceThePlan(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if out := r.Run(op, nil); out.State.Exit != 2 || !strings.Contains(phrase.Reason(&out.State), "the chart's removes field spec.speed of v1") {
+				if out := r.Run(op, nil); out.State.Exit != 2 || !strings.Contains(phrase.Reason(&out.State), "the CRD of the chart removes field spec.speed of v1") {
 					t.Errorf("exit %d: %s", out.State.Exit, phrase.Reason(&out.State))
 				}
 			} else if out := r.MustRun(op, err); out.HasWarning("R29a", "stays as it is", "removes field spec.speed of v1") != c.keeps {
