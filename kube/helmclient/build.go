@@ -41,6 +41,17 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	return c.prepareObjects(list)
 }
 
+// BuildRecorded is like Build for the manifest of a revision of which only some objects are applied: the cluster need not serve the
+// kinds of the others any more.
+func (c *Client) BuildRecorded(text string) (helmkube.ResourceList, error) {
+	list, warnings, err := c.builder().BuildTarget(text)
+	if err != nil {
+		return nil, err
+	}
+	c.cfg.warn(warnings)
+	return c.prepareObjects(list)
+}
+
 // prepareObjects prefetches the release's objects and returns those that Helm should process. For an
 // uninstall, these are the ones that Helm should delete.
 func (c *Client) prepareObjects(list helmkube.ResourceList) (helmkube.ResourceList, error) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
@@ -217,7 +216,7 @@ func (r *Repair) plan(s *session.Session, state *releaseState, found *drift.Rele
 	target := *state.Last
 	target.Hooks = nil
 	b := s.Builder(target.Chart.Name())
-	all, err := buildRevision(b, &target)
+	all, _, err := b.BuildTarget(target.Manifest) // what is no longer served cannot be compared, so it does not differ
 	if err != nil {
 		return nil, nil, err
 	}
@@ -275,7 +274,7 @@ func (r *Repair) run(a *attempt, found *drift.Release) (*rel1.Release, error) {
 	if _, err := a.acquireLock(a.op.prepared.Last); err != nil {
 		return nil, err
 	}
-	all, err := a.client.Build(strings.NewReader(target.Manifest), false)
+	all, err := a.client.BuildRecorded(target.Manifest)
 	if err != nil {
 		return nil, err
 	}

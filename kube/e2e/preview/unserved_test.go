@@ -21,7 +21,7 @@ func TestDriftOfUnservedVersion(t *testing.T) {
 	r := rig.New(t)
 	kind := r.CreateThings()
 	api := kind.API
-	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.Object(api+"/v1/Thing/it", nil, "spec: {size: 3}"),
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.Object(api+"/v1/Thing/it", nil, "spec: {size: 3}"), rig.ConfigMap("config", nil),
 		rig.Object("policy/v1/PodDisruptionBudget/budget", nil, "spec: {maxUnavailable: 1, selector: {matchLabels: {app: none}}}")), nil))
 
 	kind.StopServing()
@@ -43,6 +43,14 @@ func TestDriftOfUnservedVersion(t *testing.T) {
 	}
 	if op, err := r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()}); op != nil || err != nil {
 		t.Errorf("a repair: %v, %v", op, err)
+	}
+	r.PatchConfigMap("config", `{"data":{"is":"changed"}}`)
+	op, err := r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := r.Run(op, nil); out.State.Exit != 0 || r.ConfigMapData("config")["is"] != "config" {
+		t.Errorf("a repair of another object: exit %d, %s, config has %v", out.State.Exit, out.State.Message, r.ConfigMapData("config"))
 	}
 	r.OpenView(0).Await("all objects ready", func(s *event.State) bool {
 		for g := range s.GroupStates() {
