@@ -123,7 +123,7 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 }
 
 // keepGenerated leaves out what a rollback must not touch because the failed operation has not: objects with a generateName, and
-// what exists of them. It does not tell those apart that share a generateName.
+// what exists of them. Those that share a generateName are not told apart: all are left out, or none.
 func (c *Client) keepGenerated(original, target helmkube.ResourceList) (_, _ helmkube.ResourceList) {
 	untouched := c.cfg.Options.Untouched
 	if untouched == nil {
@@ -132,15 +132,21 @@ func (c *Client) keepGenerated(original, target helmkube.ResourceList) (_, _ hel
 	named := manifest.NewIndex(target)
 	kept := helmkube.ResourceList{}
 	target = target.Filter(func(i *resource.Info) bool {
-		f := c.builder().Fact(i)
-		if f == nil || !f.Generated || !untouched(f.Resource.Object) || len(target.Filter(func(x *resource.Info) bool { return manifest.SharesGenerator(i, x) })) > 1 {
+		if f := c.builder().Fact(i); f == nil || !f.Generated {
+			return true
+		}
+		sharing := target.Filter(func(x *resource.Info) bool { return manifest.SharesGenerator(i, x) })
+		if slices.ContainsFunc(sharing, func(x *resource.Info) bool { return !untouched(c.builder().Fact(x).Resource.Object) }) {
 			return true
 		}
 		found := original.Filter(func(x *resource.Info) bool {
 			return manifest.CreatedFrom(i, x) && untouched(cluster.ObjectOf(x)) && named.Get(x) == nil
 		})
+		if len(found) < len(sharing) {
+			return true
+		}
 		kept = append(kept, found...)
-		return len(found) == 0
+		return false
 	})
 	return manifest.Without(original, kept), target
 }

@@ -191,12 +191,14 @@ func posts(r *rig.Rig, resource string) (at []time.Time) {
 }
 
 // TestGeneratedNameIsKeptByARollback: the rollback of an upgrade that failed before it reached an object with a generateName neither
-// deletes the existing one nor creates another (R33).
+// deletes the existing one nor creates another, also if several objects have that generateName (R33).
 func TestGeneratedNameIsKeptByARollback(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	chart := func(first string) func(*kube.Deploy) {
-		return rig.UseChart(rig.ChartOf(t, first, rig.WithGenerateName(rig.ConfigMap("made-", rig.Group("b", "a")))), func(d *kube.Deploy) {
+		made := rig.WithGenerateName(rig.ConfigMap("made-", rig.Group("b", "a")))
+		shared := rig.WithGenerateName(rig.ConfigMap("shared-", rig.Group("b", "a")))
+		return rig.UseChart(rig.ChartOf(t, first, made, shared, shared), func(d *kube.Deploy) {
 			d.RollbackOnFailure, d.ReadinessTimeout = true, 3*time.Second
 		})
 	}
