@@ -77,8 +77,9 @@ func (a *Applied) Of(target *resource.Info, managed []metav1.ManagedFieldsEntry)
 	return union
 }
 
-// withoutOthers returns an object of a revision that failed without the fields that others alone own now: they have set them since. An
-// element of a list in which they have set one is left out as a whole if the target lacks it, or it would be removed with that field.
+// withoutOthers returns an object of a revision that failed without the fields that others alone own now: they have set them since. What
+// the target lacks as a whole, a map, a list or an element of a list, is left out as a whole if they have set a field in it, or that
+// would be removed with it.
 func withoutOthers(i, target *resource.Info, managed []metav1.ManagedFieldsEntry) *resource.Info {
 	live := &unstructured.Unstructured{}
 	live.SetManagedFields(managed)
@@ -90,22 +91,27 @@ func withoutOthers(i, target *resource.Info, managed []metav1.ManagedFieldsEntry
 	}
 	without := *i
 	object := u.DeepCopy()
-	dropElements(object.Object, next.Object, others, own)
+	dropTouched(object.Object, next.Object, others, own)
 	Prune(object.Object, others, own)
 	without.Object = object
 	return &without
 }
 
-// dropElements removes from the lists in a value the elements that the target lacks, and in which a field is among the fields, but not
-// among kept.
-func dropElements(value, target any, fields, kept *fieldpath.Set) any {
+// dropTouched removes from a value the maps, lists and elements of lists that the target lacks, and in which a field is among the fields,
+// but not among kept.
+func dropTouched(value, target any, fields, kept *fieldpath.Set) any {
 	switch value := value.(type) {
 	case map[string]any:
 		in, _ := target.(map[string]any)
 		for name, x := range value {
 			part := fieldpath.FieldNameElement(name)
-			if inside, found := fields.Children.Get(part); found {
-				value[name] = dropElements(x, in[name], inside, kept.WithPrefix(part))
+			inside, found := fields.Children.Get(part)
+			_, wanted := in[name]
+			switch {
+			case found && wanted:
+				value[name] = dropTouched(x, in[name], inside, kept.WithPrefix(part))
+			case found && !inside.Difference(kept.WithPrefix(part)).Empty():
+				delete(value, name)
 			}
 		}
 	case []any:
@@ -120,7 +126,7 @@ func dropElements(value, target any, fields, kept *fieldpath.Set) any {
 			if n < 0 {
 				return hasField(element, inside, kept.WithPrefix(part))
 			}
-			dropElements(element, in[n], inside, kept.WithPrefix(part))
+			dropTouched(element, in[n], inside, kept.WithPrefix(part))
 			return false
 		})
 	}

@@ -45,8 +45,8 @@ func TestMerge(t *testing.T) {
 }
 
 // TestWithoutOthers: what others have set since a failed revision is none of what client-side apply removes, at the moment of the write.
-// Of a list, an element in which they have set a field stays as a whole if the target lacks it; one in which they have only set an
-// element of another list goes (R32a).
+// A list, or an element of one, in which they have set a field stays as a whole if the target lacks it; an element in which they have
+// only set an element of another list goes (R32a).
 func TestWithoutOthers(t *testing.T) {
 	object := func(spec string) *resource.Info {
 		u := &unstructured.Unstructured{Object: parse(t, "{apiVersion: v1, kind: Pod, metadata: {name: x}, "+spec+"}")}
@@ -59,10 +59,14 @@ func TestWithoutOthers(t *testing.T) {
 		"env": {"spec: {containers: [{name: c, image: a}]}", "spec: {containers: [{name: c, image: b, env: [{name: E, value: '1'}, {name: F, value: '1'}]}]}", "spec: {containers: [{name: c, image: a}]}",
 			container + `{".":{},"f:name":{},"f:image":{},"f:env":{".":{},"k:{\"name\":\"E\"}":{".":{},"f:name":{}},"k:{\"name\":\"F\"}":{".":{},"f:name":{},"f:value":{}}}}}}}`,
 			container + `{"f:env":{"k:{\"name\":\"E\"}":{"f:value":{}}}}}}}`,
+			"spec: {containers: [{name: c, image: b}]}"},
+		"one of env": {"spec: {containers: [{name: c, image: a}]}", "spec: {containers: [{name: c, image: b, env: [{name: E, value: '1'}, {name: F, value: '1'}]}]}", "spec: {containers: [{name: c, image: a, env: [{name: G}]}]}",
+			container + `{".":{},"f:name":{},"f:image":{},"f:env":{".":{},"k:{\"name\":\"E\"}":{".":{},"f:name":{}},"k:{\"name\":\"F\"}":{".":{},"f:name":{},"f:value":{}}}}}}}`,
+			container + `{"f:env":{"k:{\"name\":\"E\"}":{"f:value":{}}}}}}}`,
 			"spec: {containers: [{name: c, image: b, env: [{name: F, value: '1'}]}]}"},
-		"sidecar": {"spec: {a: 1}", "spec: {a: 1, containers: [{name: c, image: b}]}", "spec: {a: 1}",
+		"sidecar": {"spec: {containers: [{name: d}]}", "spec: {containers: [{name: d}, {name: c, image: b}]}", "spec: {containers: [{name: d}]}",
 			container + `{".":{},"f:name":{},"f:image":{}}}}}`, container + `{"f:env":{".":{},"k:{\"name\":\"E\"}":{".":{},"f:name":{},"f:value":{}}}}}}}`,
-			"spec: {a: 1, containers: [{name: c, image: b}]}"},
+			"spec: {containers: [{name: d}, {name: c, image: b}]}"},
 		"image": {"spec: {containers: [{name: c, image: a}]}", "spec: {containers: [{name: c, image: b, tty: true}]}", "spec: {containers: [{name: c, image: a}]}",
 			container + `{".":{},"f:name":{},"f:tty":{}}}}}`, container + `{"f:image":{}}}}}`,
 			"spec: {containers: [{name: c, image: a, tty: true}]}"},

@@ -200,7 +200,7 @@ func (r *releaseState) claims(common session.Common, b *manifest.Builder, target
 	if r.Current.Info.Status != rcommon.StatusDeployed { // a failed revision may never have applied an object
 		return c, nil
 	}
-	deployed, err := buildRevision(b, r.Current)
+	deployed, _, err := b.BuildTarget(r.Current.Manifest)
 	for _, res := range b.Resources(deployed) {
 		c.Unmarked[res.Object] = true
 	}

@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -104,10 +105,12 @@ func TestFieldsOfFailedRevisionsThatOthersSet(t *testing.T) {
 			with := func(docs ...string) func(*kube.Deploy) {
 				return rig.UseChart(rig.ChartOf(t, docs...), func(d *kube.Deploy) { d.ServerSide, d.ReadinessTimeout = "false", 10*time.Second })
 			}
-			env := strings.Replace(rig.Deployment("web", nil, "0s", "  replicas: 2"), "example/app:1.0", "example/app:1.0, env: [{name: E, value: b}, {name: LEFT, value: b}]", 1)
-			good := with(rig.ConfigMap("shared", nil, "a: a"), rig.Deployment("web", nil, "0s"))
+			env := func(more string, spec ...string) string {
+				return strings.Replace(rig.Deployment("web", nil, "0s", spec...), "example/app:1.0", "example/app:1.0, env: [{name: A, value: a}"+more+"]", 1)
+			}
+			good := with(rig.ConfigMap("shared", nil, "a: a"), env(""))
 			r.Deploy("plain", good)
-			op, err := r.Upgrade("plain", with(rig.ConfigMap("shared", nil, "a: a", "extra: b", "left: b"), env, rig.UnpullableDeployment("fails", nil)))
+			op, err := r.Upgrade("plain", with(rig.ConfigMap("shared", nil, "a: a", "extra: b", "left: b"), env(", {name: E, value: b}, {name: LEFT, value: b}", "  replicas: 2"), rig.UnpullableDeployment("fails", nil)))
 			r.MustFail(op, err, "cannot be pulled")
 			if planned {
 				op, err = r.Upgrade("plain", good)
@@ -128,8 +131,12 @@ func TestFieldsOfFailedRevisionsThatOthersSet(t *testing.T) {
 			if err != nil || *d.Spec.Replicas != 3 {
 				t.Errorf("Deployment/web: %v, %v", d, err)
 			}
-			if env := d.Spec.Template.Spec.Containers[0].Env; len(env) != 1 || env[0].Value != "theirs" {
-				t.Errorf("env: %v", env)
+			values := map[string]string{}
+			for _, e := range d.Spec.Template.Spec.Containers[0].Env {
+				values[e.Name] = e.Value
+			}
+			if want := map[string]string{"A": "a", "E": "theirs"}; !maps.Equal(values, want) {
+				t.Errorf("env: %v, want %v", values, want)
 			}
 			if c := r.ConfigMapData("shared"); c["extra"] != "theirs" || len(c) != 3 { // with when the rig wrote it
 				t.Errorf("shared: %v", c)
