@@ -259,22 +259,29 @@ func parseItems(d Document) ([]Document, error) {
 	return docs, nil
 }
 
-// CheckLists returns an error for each list in a manifest whose item is a list: Helm accepts lists, but none in another, and could not
-// read the release again, for its status or to remove it (R2a). ParseManifest reads such a list: a stored manifest may have one.
-func CheckLists(r *documents.Reader, manifest string) (errs []error) {
+// CheckReadable returns an error for each document of a manifest that Helm's install refuses although ParseManifest reads it, because a
+// stored manifest may have it: a list as an item of another, and an object without any field. Helm could not read the release again,
+// for its status or to remove it (R2a).
+func CheckReadable(r *documents.Reader, manifest string) (errs []error) {
 	for _, doc := range documents.Split(manifest) {
 		source, raw := documents.CutSource(doc)
-		if strings.Count(raw, "items") < 2 {
+		if !strings.Contains(raw, "items") && !strings.Contains(raw, "{") {
 			continue
 		}
 		value, _ := r.Parse(raw) // ParseManifest reports the error
-		object, _ := value.(map[string]any)
+		object, isObject := value.(map[string]any)
+		if isObject && len(object) == 0 {
+			errs = append(errs, fmt.Errorf("%s: an empty object ({}), which Helm cannot read: remove it, or let the template render nothing there", source))
+		}
 		items, _ := object["items"].([]any)
 		for i, item := range items {
 			inner, _ := item.(map[string]any)
-			if u := (&unstructured.Unstructured{Object: inner}); u.IsList() {
+			switch u := (&unstructured.Unstructured{Object: inner}); {
+			case u.IsList():
 				errs = append(errs, fmt.Errorf("%s: item %d of the %v is a list itself (%s), which Helm cannot read: put the items of the inner list into the outer one, or write them as documents of their own",
 					source, i, object["kind"], cmp.Or(u.GetKind(), "without a kind")))
+			case inner != nil && len(inner) == 0 && object["kind"] == "List":
+				errs = append(errs, fmt.Errorf("%s: item %d of the List is an empty object ({}), which Helm cannot read: remove it", source, i))
 			}
 		}
 	}

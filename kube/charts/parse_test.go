@@ -11,6 +11,7 @@ import (
 	"lockstep/engine/plan"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
 )
 
 func TestParse(t *testing.T) {
@@ -71,22 +72,49 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// TestListInAList: Helm refuses a list as an item of another, even an empty one, so a new manifest must not have any (R2a). A
-// stored one is read: see TestParse.
-func TestListInAList(t *testing.T) {
+// TestReadableByHelm: a new manifest is refused if Helm could not read it again, such as a list as an item of another, even an empty one
+// (R2a). A stored one is read: see TestParse.
+func TestReadableByHelm(t *testing.T) {
 	const object = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {items: 'items: [x]'}}"
 	for text, want := range map[string]string{
 		"apiVersion: v1\nkind: ConfigMapList\nitems:\n- {metadata: {name: a}, data: {items: x}}": "",
+		"apiVersion: v1\nkind: ConfigMapList\nitems: [{}]":                                       "ConfigMap has no name",
 		"apiVersion: v1\nkind: List\nitems:\n- " + object:                                        "",
 		"apiVersion: v1\nkind: List\nitems: []":                                                  "",
 		object:                                                                                   "",
+		"null":                                                                                   "",
+		"~ # nothing":                                                                            "",
+		"# {}":                                                                                   "",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: }\ndata: {}": "",
+		"{}":                       "an empty object ({})",
+		"# kind: nothing\n{ } # x": "an empty object ({})",
+		"apiVersion: v1\nkind: List\nitems:\n- {}":  "item 0 of the List is an empty object ({})",
+		"apiVersion: v1\nkind: List\nitems: [null]": "item 0 of the List is not an object",
+		"[]": "not a Kubernetes object",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: 1}":                                                                   "ConfigMap: metadata.name must be a string",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {a: 1}}":                                                   "ConfigMap/a: metadata.labels must contain strings",
+		"apiVersion: 1\nkind: ConfigMap\nmetadata: {name: a}":                                                                    "the document named a has no apiVersion",
 		"apiVersion: v1\nkind: List\nitems:\n- " + object + "\n- {apiVersion: v1, kind: ConfigMapList, items: [" + object + "]}": "item 1 of the List is a list itself (ConfigMapList)",
 		"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: List, items: []}]":                                           "item 0 of the List is a list itself (List)",
 		"apiVersion: v1\nkind: ConfigMapList\nitems: [{apiVersion: v1, kind: List, items: [" + object + "]}]":                    "item 0 of the ConfigMapList is a list itself (List)",
 	} {
-		errs := CheckLists(nil, "---\n# Source: shop/templates/x.yaml\n"+text+"\n---\n# Source: shop/templates/y.yaml\n"+object+"\n")
+		manifest := "---\n# Source: shop/templates/x.yaml\n" + text + "\n---\n# Source: shop/templates/y.yaml\n" + object + "\n"
+		errs := CheckReadable(nil, manifest)
+		docs, _, err := ParseManifest(manifest, "shop")
+		if err != nil {
+			errs = append(errs, err)
+		}
+		for _, d := range docs {
+			if err := d.Check(); err != nil {
+				errs = append(errs, err)
+			}
+		}
 		if want == "" && len(errs) > 0 || want != "" && (len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), "shop/templates/x.yaml: "+want)) {
 			t.Errorf("%q: errors %v, want %q", text, errs, want)
+		}
+		_, err = resource.NewLocalBuilder().Unstructured().ContinueOnError().Flatten().Stream(strings.NewReader(manifest), "").Do().Infos()
+		if err != nil && len(errs) == 0 || err == nil && len(errs) > 0 && !strings.Contains(want, "has no name") {
+			t.Errorf("%q: errors %v, and those of Helm's reader: %v", text, errs, err)
 		}
 	}
 }

@@ -224,9 +224,9 @@ func dryInstall(ctx context.Context, h *chart.Chart, funcs template.FuncMap, val
 	return rel, nil
 }
 
-// Check returns the errors of CheckLists, and those of Document.Check for all objects and hooks.
+// Check returns the errors of CheckReadable, and those of Document.Check for all objects and hooks.
 func (r *Rendered) Check() (errs []error) {
-	errs = CheckLists(nil, r.Release.Manifest)
+	errs = CheckReadable(nil, r.Release.Manifest)
 	all := slices.Clone(r.Docs)
 	for _, h := range r.Release.Hooks {
 		docs, _, err := ParseManifest("# Source: "+h.Path+"\n"+h.Manifest, r.Tree.Path)

@@ -307,7 +307,7 @@ func dryRunWithKinds(s *session.Session, root string, render renderFunc, kinds [
 		return nil, refusal // without Helm's wrapping
 	}
 	if err == nil {
-		err = errors.Join(charts.CheckLists(s.Common.Reader(), rel.Manifest)...)
+		err = errors.Join(charts.CheckReadable(s.Common.Reader(), rel.Manifest)...)
 	}
 	if err != nil {
 		return nil, err

@@ -109,6 +109,8 @@ func TestLintOfUnnamedObjects(t *testing.T) {
 		"templates/a.yaml":    object + "{labels: {a: b}}" + object + "{generateName: a-}" + object + "{name: x, annotations: {example.com/n: 1}}" + object + "{name: y}",
 		"templates/hook.yaml": object + "{annotations: {helm.sh/hook: pre-install}}",
 		"templates/list.yaml": "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMapList, items: [{metadata: {name: z}}]}",
+		"values.yaml":         "none: {}\n",
+		"templates/none.yaml": "{{ toYaml .Values.none }}\n",
 	})
 	out, _, err := runCommand("lint", dir)
 	if command.ExitCode(err) != command.ExitNothingWritten {
@@ -119,6 +121,7 @@ func TestLintOfUnnamedObjects(t *testing.T) {
 		"[ERROR] shop/templates/a.yaml: ConfigMap: metadata.name must be a string, but YAML reads it as true; quote it\n",
 		"[ERROR] shop/templates/hook.yaml: ConfigMap has no name: set metadata.name or metadata.generateName\n",
 		"[ERROR] shop/templates/list.yaml: item 0 of the List is a list itself (ConfigMapList), ",
+		"[ERROR] shop/templates/none.yaml: an empty object ({}), ",
 		"[ERROR] shop/templates/a.yaml: ConfigMap/x: metadata.annotations must contain strings; quote numbers and booleans: ",
 	} {
 		if strings.Count(out, part) != 1 {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestListInATemplate: the items of a List have their own groups and their own
-// helm.sh/resource-policy. A List in a List is refused (R2a).
+// helm.sh/resource-policy. A List in a List is refused, and an empty object (R2a).
 func TestListInATemplate(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -32,10 +32,14 @@ func TestListInATemplate(t *testing.T) {
 	if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"kept"}) {
 		t.Errorf("remaining: %v, want [kept]", got)
 	}
-	since := time.Now()
-	_, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, "apiVersion: v1\nkind: List\nitems:\n"+item(list)), nil))
-	if w := r.WrittenSince(since); err == nil || !strings.Contains(err.Error(), "item 0 of the List is a list itself (List)") || len(w) > 0 {
-		t.Errorf("a list in a list: error %v, wrote %v", err, w)
+	for doc, want := range map[string]string{
+		"apiVersion: v1\nkind: List\nitems:\n" + item(list): "item 0 of the List is a list itself (List)", "{}": "an empty object ({})",
+	} {
+		since := time.Now()
+		_, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, doc, rig.ConfigMap("more", nil)), nil))
+		if w := r.WrittenSince(since); err == nil || !strings.Contains(err.Error(), want) || len(w) > 0 {
+			t.Errorf("%s: error %v, wrote %v", doc, err, w)
+		}
 	}
 }
 
