@@ -106,11 +106,22 @@ func (c *contents) add(o plan.Object, m *metav1.PartialObjectMetadata) {
 		c.releases[seen.Marks.Release] = true
 	case seen.Marks.Release == c.scope.Release && seen.Marks.Namespace == c.scope.Namespace && !seen.Keep:
 	case seen.Hook && c.claims.MadeByHook != nil && c.claims.MadeByHook(o):
-	case seen.Hook && !seen.Keep && !c.leftover: // an uninstalled release leaves those of its hooks
+	case seen.Hook && !seen.Keep && !c.leftover && holdsNothing(o): // an uninstalled release leaves those of its hooks
 	case madeByCluster(o, m), c.isRecord(o, m):
 	default:
 		c.names = append(c.names, o.String())
 	}
+}
+
+// holdsNothing reports whether an object of a hook only was for the run of the hook. Any other, such as a claim or a Secret with a
+// generated password, may be what an installed release works with: hooks create those so that they outlast upgrades.
+func holdsNothing(o plan.Object) bool {
+	switch o.GroupKind() {
+	case plan.GroupKind{Group: "batch", Kind: "Job"}, plan.GroupKind{Kind: "Pod"}, plan.GroupKind{Kind: "ServiceAccount"},
+		plan.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "Role"}, plan.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:
+		return true
+	}
+	return false
 }
 
 // madeByCluster reports whether each namespace has the object, or an account whose token it is, or whether it is a Lease: programs make

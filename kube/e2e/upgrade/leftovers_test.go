@@ -179,7 +179,7 @@ func TestLeftoverNamespace(t *testing.T) {
 }
 
 // TestNamespaceWithObjectsOfOtherReleases: a namespace stays while it has an object of another release, in whatever namespace the
-// records of that release are (R31a).
+// records of that release are, or a claim or Secret that a hook has made. The Job and the account of a hook do not count (R31a).
 func TestNamespaceWithObjectsOfOtherReleases(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -195,6 +195,25 @@ func TestNamespaceWithObjectsOfOtherReleases(t *testing.T) {
 	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a), nil)))
 	if got := r.ConfigMaps(extra); !slices.Contains(got, "guest") {
 		t.Errorf("the namespace has %v", got)
+	}
+	r.MustHelm("uninstall", "other")
+	hook := func(object, rest string) string {
+		text := rig.Object(object, map[string]string{"helm.sh/hook": "pre-install"}, rest)
+		return strings.Replace(text, "metadata:\n", "metadata:\n  namespace: "+extra+"\n", 1)
+	}
+	job := hook("batch/v1/Job/prepare", "spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: example/app:1.0}]}}}")
+	r.MustHelm("install", "other", rig.DirOf(t, rig.ConfigMap("b", nil), hook("v1/ServiceAccount/prepare", ""), job, hook("v1/Secret/generated", "stringData: {password: x}")))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a, namespace), func(u *kube.Deploy) { u.TakeOwnership = true })))
+	_, changes = r.Changes(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a), nil)))
+	if c := changes["Namespace/"+extra]; c.Action != "keep" || c.Message != "it contains 1 object not of this release: Secret/generated" {
+		t.Errorf("the plan says %s: %s", c.Action, c.Message)
+	}
+	if err := r.Cluster.CoreV1().Secrets(extra).Delete(t.Context(), "generated", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, changes = r.Changes(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a), nil)))
+	if c := changes["Namespace/"+extra]; c.Action != "delete" {
+		t.Errorf("the plan says %s: %s", c.Action, c.Message)
 	}
 }
 
