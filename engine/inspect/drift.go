@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"slices"
+
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 )
@@ -28,6 +30,8 @@ type DriftedObject struct {
 	Gone    bool           `json:"gone,omitempty"`
 	Message string         `json:"message,omitempty"`
 	Fields  []DriftedField `json:"fields,omitempty"`
+	// Owner is who else it belongs to now, such as another release that has taken it over. A repair leaves it alone.
+	Owner string `json:"owner,omitempty"`
 	// Unread is why the object could not be compared; then it has no Fields.
 	Unread string `json:"unread,omitempty"`
 }
@@ -42,6 +46,12 @@ type DriftedField struct {
 	// Subresource is the one that the manager wrote.
 	Subresource string `json:"subresource,omitempty"`
 }
+
+// Repairs reports whether a repair applies the object again.
+func (o DriftedObject) Repairs() bool { return o.Unread == "" && o.Owner == "" }
+
+// Repairable reports whether a repair would apply an object again.
+func (d Drift) Repairable() bool { return slices.ContainsFunc(d.Objects, DriftedObject.Repairs) }
 
 // Drifted returns how many objects differ, and how many could not be compared.
 func (d Drift) Drifted() (differ, unread int) {

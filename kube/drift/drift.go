@@ -41,9 +41,9 @@ func (r *Release) Undo(o plan.Object, u *unstructured.Unstructured) {
 	takeLive(u, r.found[o].counted, r.found[o].live)
 }
 
-// Differs reports whether the cluster has an object otherwise, or not at all.
-func (r *Release) Differs(o plan.Object) bool {
-	return slices.ContainsFunc(r.Objects, func(d inspect.DriftedObject) bool { return d.Object == o && d.Unread == "" })
+// Repairs reports whether a repair applies an object again: the cluster has it otherwise, or not at all.
+func (r *Release) Repairs(o plan.Object) bool {
+	return slices.ContainsFunc(r.Objects, func(d inspect.DriftedObject) bool { return d.Object == o && d.Repairs() })
 }
 
 // Live returns an object that differs as the cluster has it.
@@ -181,6 +181,7 @@ func (r *reader) compare(t *target, secrets *mask.Mask) {
 		if o.Fields = r.fields(t, secrets); len(o.Fields) == 0 {
 			return
 		}
+		o.Owner = t.scope.Other(manifest.SeenAs(t.live))
 	}
 	t.release.Objects = append(t.release.Objects, o)
 }

@@ -171,6 +171,7 @@ func changesTo(s *session.Session, revs *release.Revisions, revision int) ([]ins
 	if err != nil {
 		return nil, err
 	}
+	p.Resumes = false // a failed Job is compared like any other object, although the next run replaces it
 	return preview.Changes(s.Context, s.Client, p)
 }
 
@@ -178,7 +179,7 @@ func changesTo(s *session.Session, revs *release.Revisions, revision int) ([]ins
 // (S18).
 type Repair struct{ Common }
 
-// PrepareRepair checks and plans a repair. It does not change the release. It returns nil, nil if nothing differs.
+// PrepareRepair checks and plans a repair. It does not change the release. It returns nil, nil if it would apply nothing.
 func PrepareRepair(ctx context.Context, c *connect.Client, r Repair) (*Operation, error) {
 	return prepare(ctx, c, &r.Common, ending{}, nil, r.prepare)
 }
@@ -196,7 +197,7 @@ func (r *Repair) prepare(s *session.Session, c *connect.Client) (*Operation, err
 	if err != nil {
 		return nil, err
 	}
-	if differ, _ := found[0].Drifted(); differ == 0 {
+	if !found[0].Repairable() {
 		return nil, nil
 	}
 	s = s.Recorded(rel)
@@ -227,7 +228,7 @@ func (r *Repair) plan(s *session.Session, state *releaseState, found *drift.Rele
 		return nil, nil, err
 	}
 	list := differing(b, all, found)
-	apply.Phase.Groups = plan.Subset(apply.Phase.Groups, found.Differs)
+	apply.Phase.Groups = plan.Subset(apply.Phase.Groups, found.Repairs)
 	apply.Resources = b.Resources(list)
 	b.Prefetch(s.Context, list, nil)
 	claims, err := state.claims(r.Common, b, &target, false)
@@ -235,12 +236,18 @@ func (r *Repair) plan(s *session.Session, state *releaseState, found *drift.Rele
 		return nil, nil, err
 	}
 	claims.Advice = manifest.TakeAdvice{}
+	warnings := append(state.warnings, found.Warnings...)
+	for _, o := range found.Objects {
+		if o.Owner != "" {
+			warnings = append(warnings, plan.Warning{Rule: "S18", Object: &o.Object, Message: fmt.Sprintf("%s is not repaired: it belongs to %s now", o.Object, o.Owner)})
+		}
+	}
 	server := serverSide("", &target)
 	method := helmclient.Method{ClientSide: !server, Force: server, MergeCustom: true}
 	return &session.Prepared{
 		Common: s.Common, Info: info, Old: session.OldRevision{Release: &target},
 		Target: session.Target{Release: &target, Tree: release.TreeOf(&target), Method: method, Claims: claims},
-		Work:   helmclient.Work{Apply: apply}, Phases: helmclient.Phases(apply), Warnings: append(state.warnings, found.Warnings...),
+		Work:   helmclient.Work{Apply: apply}, Phases: helmclient.Phases(apply), Warnings: warnings,
 		Conflicts: preflight.CheckOwners(b, list, claims, nil),
 		Basis:     session.Basis{Last: state.stored, Lease: s.Lease, UsualDurations: state.Usual()},
 	}, &preflight.Incoming{Builder: b, List: list}, nil
@@ -250,7 +257,7 @@ func (r *Repair) plan(s *session.Session, state *releaseState, found *drift.Rele
 func differing(b *manifest.Builder, all helmkube.ResourceList, found *drift.Release) (list helmkube.ResourceList) {
 	for _, i := range all {
 		f := b.Fact(i)
-		if f == nil || f.Generated || !found.Differs(f.Resource.Object) {
+		if f == nil || f.Generated || !found.Repairs(f.Resource.Object) {
 			continue
 		}
 		if u, ok := i.Object.(*unstructured.Unstructured); ok {
@@ -303,7 +310,7 @@ func (r *Repair) confirm(a *attempt, found *drift.Release) error {
 	target := a.op.prepared.Target.Release
 	var repaired []plan.Object
 	for _, o := range found.Objects {
-		if o.Unread == "" {
+		if o.Repairs() {
 			repaired = append(repaired, o.Object)
 		}
 	}

@@ -235,3 +235,37 @@ func checkDriftReports(t *testing.T, junit, sarif string) {
 		t.Errorf("SARIF: %s", text)
 	}
 }
+
+// TestDriftOfTakenObject (S18): an object that another release has taken over is shown as that one's, and a repair leaves it alone, but
+// repairs the others. Nothing is offered if it could repair nothing.
+func TestDriftOfTakenObject(t *testing.T) {
+	t.Parallel()
+	const ns = "drift-taken"
+	client, m, dir := inNamespace(t, ns), newMachine(t), t.TempDir()
+	object := func(name, v string) string {
+		return "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\ndata: {v: \"" + v + "\"}\n"
+	}
+	writeFiles(t, dir, map[string]string{
+		"a/Chart.yaml": "apiVersion: v2\nname: a\nversion: 1.0.0\n", "a/templates/all.yaml": object("x", "1") + object("z", "1"),
+		"b/Chart.yaml": "apiVersion: v2\nname: b\nversion: 1.0.0\n", "b/templates/all.yaml": object("x", "2"),
+	})
+	m.run(0, "install", "a", filepath.Join(dir, "a"), "-n", ns, "--no-tui")
+	m.run(0, "install", "b", filepath.Join(dir, "b"), "-n", ns, "--no-tui", "--take-ownership")
+	const taken, next = "  ConfigMap/x belongs to release b in namespace drift-taken now\n", "next: "
+	if s := m.run(2, "drift", "a", "-n", ns, "--detailed-exitcode"); !strings.Contains(s, taken) || strings.Contains(s, next) {
+		t.Errorf("one object is taken:\n%s", s)
+	}
+	testcluster.Get(t).Apply(t, testcluster.Parse(t, strings.Replace(object("z", "3"), "name: z", "name: z, namespace: "+ns, 1))...)
+	if s := m.run(0, "drift", "a", "-n", ns); !strings.Contains(s, taken) || !strings.Contains(s, next) {
+		t.Errorf("another one differs:\n%s", s)
+	}
+	s := m.run(2, "drift", "a", "-n", ns, "--repair", "--detailed-exitcode")
+	if !strings.Contains(s, "ConfigMap/x is not repaired: it belongs to release b") || !strings.Contains(s, "changed: ConfigMap/z\n") {
+		t.Errorf("the repair: %s", s)
+	}
+	for name, want := range map[string]string{"x": "2", "z": "1"} {
+		if c, err := client.CoreV1().ConfigMaps(ns).Get(t.Context(), name, metav1.GetOptions{}); err != nil || c.Data["v"] != want {
+			t.Errorf("%s is %v, %v", name, c, err)
+		}
+	}
+}

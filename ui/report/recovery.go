@@ -198,6 +198,8 @@ func driftOf(r inspect.Drift, style Style) (lines []string) {
 			line += " not compared: " + clean(o.Unread)
 		case o.Gone:
 			line += " " + style.render(theme.Bad, format.WithReason("gone", o.Message))
+		case o.Owner != "":
+			line += " belongs to " + clean(o.Owner) + " now"
 		}
 		lines = append(lines, line)
 		for _, f := range o.Fields {

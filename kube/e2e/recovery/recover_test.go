@@ -10,6 +10,8 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/lease"
@@ -106,4 +108,22 @@ func TestRecoverDuringARun(t *testing.T) {
 		t.Errorf("%v; locked by %+v", out.Err, locked)
 	}
 	r.AssertHistory("1 deployed")
+}
+
+// TestRecoverWithFailedJob: recover compares what the cluster has, so a Job that has failed matches its revision, although the next run
+// replaces it (R52).
+func TestRecoverWithFailedJob(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), rig.FailingJob(nil)), func(i *kube.Deploy) { i.WaitForJobs = plan.AllJobs }))
+	r.MustFail(op, err)
+	found, err := r.Client.Recover(t.Context(), r.Common())
+	if err != nil || found.Interrupted != "install" || len(found.Changes) != 2 {
+		t.Fatalf("%v, %+v", err, found)
+	}
+	for _, c := range found.Changes {
+		if c.Action != inspect.Unchanged {
+			t.Errorf("%s: %s (%s)", c.Object, c.Action, c.Message)
+		}
+	}
 }

@@ -35,7 +35,7 @@ Exit codes: 0 compared or repaired; 1 a release or an object could not be compar
 --detailed-exitcode: 2 if something differs and was not repaired.
 
 -o json prints one object: releases (release, namespace, context, at, revision, objects, warnings, error) and next. Each object
-has object, gone, message, unread and fields (field, pointer, from, to, gone, manager, subresource, at). With --repair, the
+has object, gone, message, owner, unread and fields (field, pointer, from, to, gone, manager, subresource, at). With --repair, the
 events of the repairs follow.`
 
 type driftFlags struct {
@@ -101,28 +101,37 @@ func (a *app) drift(cmd *cobra.Command, args []string, flags *driftFlags) error 
 	command.WarnIf(d.Notices, files.Drift(found))
 	shown := report.Drift{Releases: found}
 	drifted, incomplete := shown.Count()
-	if drifted > 0 && !flags.repair {
+	if !flags.repair && slices.ContainsFunc(found, inspect.Drift.Repairable) {
 		shown.Next = repairCommand(cmd, args)
 	}
 	if err := d.Show(shown); err != nil {
 		return err
 	}
 	for _, r := range found {
-		if differ, _ := r.Drifted(); differ > 0 && flags.repair {
-			if err := a.repairDrift(cmd, r, flags.repairs); err != nil {
-				return err
-			}
+		if !flags.repair || !r.Repairable() {
+			continue
+		}
+		if err := a.repairDrift(cmd, r, flags.repairs); command.ExitCode(err) == command.ExitNothingWritten {
+			return command.Exit(command.ExitFailed, command.ErrorToShow(err))
+		} else if err != nil {
+			return err
 		}
 	}
+	unrepaired := drifted > 0 && !flags.repair || slices.ContainsFunc(found, belongsToOthers)
 	switch {
 	case incomplete > 0 && len(found) == 1: // the result says why
 		return command.Exit(command.ExitFailed, nil)
 	case incomplete > 0:
 		return command.Exit(command.ExitFailed, fmt.Errorf("%d of %d releases could not be compared completely", incomplete, len(found)))
-	case drifted > 0 && !flags.repair:
+	case unrepaired:
 		return command.Changes(cmd)
 	}
 	return nil
+}
+
+// belongsToOthers reports whether an object of a release belongs to somebody else now: a repair leaves it alone.
+func belongsToOthers(d inspect.Drift) bool {
+	return slices.ContainsFunc(d.Objects, func(o inspect.DriftedObject) bool { return o.Owner != "" })
 }
 
 // repairCommand returns the command line that repairs what this one has found.

@@ -55,6 +55,9 @@ func DriftedObject(o inspect.DriftedObject) (lines []string) {
 	case o.Gone:
 		return []string{WithReason("gone", o.Message)}
 	}
+	if o.Owner != "" {
+		lines = append(lines, "belongs to "+o.Owner+" now")
+	}
 	for _, f := range o.Fields {
 		lines = append(lines, DriftedField(f))
 	}
