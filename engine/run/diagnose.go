@@ -69,11 +69,14 @@ func (s *stage) scheduleDiagnosis(g *group, o *object, at time.Time) {
 	}
 }
 
-// mayDiagnose reports whether the group waits for an object that has not failed.
+// mayDiagnose reports whether an object that has not failed is not ready in a group that waits for it, or that was ready before.
 func (s *stage) mayDiagnose(g *group, o *object) bool {
 	waiting := o.request == requestBlocked || o.request == requestSucceeded && !s.done(o)
-	return g.status == event.Running && waiting && o.status != event.Failed
+	return g.awaited() && waiting && o.status != event.Failed
 }
+
+// awaited reports whether the objects of a group should be ready: the run waits for them, or they were ready and may not stay so.
+func (g *group) awaited() bool { return g.status == event.Running || g.status == event.Ready }
 
 // startDiagnoses starts the diagnoses that are due.
 func (m *machine) startDiagnoses() {

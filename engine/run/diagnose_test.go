@@ -21,10 +21,10 @@ type stuckObject struct {
 	events   []event.Event
 }
 
-func newStuckObject(kind string) *stuckObject {
+func newStuckObject(kind string, others ...string) *stuckObject {
 	opts := Options{Diagnose: func(context.Context, plan.Object) Finding { return Finding{} }, Heartbeat: time.Hour}
 	s := &stuckObject{machine: newMachine(opts, epoch), now: epoch}
-	phase := event.Phase{Name: "apply", Groups: groupsOf("a: x")}
+	phase := event.Phase{Name: "apply", Groups: groupsOf(append([]string{"a: x"}, others...)...)}
 	phase.Groups[0].Objects[0].Kind = kind
 	s.state.Apply(event.Event{Kind: event.KindPlan, Phases: []event.Phase{phase}})
 	s.handle(stageStarted{Stage{Phase: phase}, &StageRun{}})
@@ -101,6 +101,26 @@ func TestObjectsWithoutPodsAreDiagnosedSoon(t *testing.T) {
 		if len(diagnoses) == 0 || diagnoses[0] != want {
 			t.Errorf("%s is diagnosed after %s, want %s", kind, diagnoses, want)
 		}
+	}
+}
+
+// TestDiagnosedAfterItWasReady: while the run waits for another group, an object that does not stay ready is diagnosed, too.
+func TestDiagnosedAfterItWasReady(t *testing.T) {
+	s := newStuckObject("Deployment", "b: y")
+	s.diagnose = func() Finding { return Finding{Cause: "exited with code 3"} }
+	s.observe(Observation{Status: event.Ready, Version: 2})
+	g := s.state.Find("apply", "c:a")
+	if g.Status != event.Ready {
+		t.Fatal(g.Status)
+	}
+	s.wait(10 * time.Second)
+	if o := g.Objects[0]; o.Cause != "" {
+		t.Errorf("ready, but %s", o.Cause)
+	}
+	s.observe(Observation{Status: event.InProgress, Message: "0 of 1 available", Version: 3})
+	s.wait(20 * time.Second)
+	if o := g.Objects[0]; g.Status != event.Ready || o.Cause != "exited with code 3" {
+		t.Errorf("the group is %s, the cause is %q", g.Status, o.Cause)
 	}
 }
 

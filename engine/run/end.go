@@ -106,7 +106,7 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
 	g, o := d.group, d.object
 	s.diagnoseLater(g, o)
-	if s.closed || d.round != g.attempt.round || d.blocked != (o.request == requestBlocked) || g.status != event.Running || o.settled || found.Over(o.pods, s.m.now) {
+	if s.closed || d.round != g.attempt.round || d.blocked != (o.request == requestBlocked) || !g.awaited() || o.settled || found.Over(o.pods, s.m.now) {
 		return
 	}
 	before := o.found.Cause
@@ -114,7 +114,7 @@ func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
 	if o.found.Cause != before {
 		s.reportFinding(g, o, d.actual, found.Details)
 	}
-	if s.Lenient && o.request == requestSucceeded && found.Degraded {
+	if s.Lenient && g.status == event.Running && o.request == requestSucceeded && found.Degraded {
 		s.stopWaitingFor(g, o)
 	}
 }

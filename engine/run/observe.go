@@ -338,11 +338,12 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 		return
 	}
 	o.shownUntil = o.until
+	wasReady := o.status == event.Ready
 	o.status = status
 	o.message = message
 	o.readyBy = readyBy
 	o.note = note
-	if o.request != requestNotSucceeded && o.pace.count == 0 {
+	if o.request != requestNotSucceeded && (o.pace.count == 0 || wasReady) {
 		s.diagnoseLater(g, o)
 	}
 	obj, planned := o.actual(), ""

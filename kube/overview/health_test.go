@@ -37,3 +37,22 @@ func TestUnreadyForLong(t *testing.T) {
 		}
 	}
 }
+
+// TestBeingDeleted: an object of a deployed release that somebody deletes counts as a problem, and the cause says so. An operation
+// may delete objects.
+func TestBeingDeleted(t *testing.T) {
+	data := plan.Object{Kind: "PersistentVolumeClaim", Namespace: "n", Name: "data"}
+	for _, c := range []struct {
+		status, message, cause string
+		failed                 int
+	}{
+		{"deployed", "waiting for finalizer x", "being deleted: waiting for finalizer x", 1},
+		{"deployed", "terminating", "being deleted", 1},
+		{"uninstalling", "waiting for finalizer x", "waiting for finalizer x", 0},
+	} {
+		d := &details{objects: []plan.Object{data}, seen: map[plan.Object]run.Observation{data: {Object: data, Status: event.Deleting, Message: c.message}}}
+		if h := d.health(c.status, &podCauses{}, time.Now()); h.Failed != c.failed || h.Cause != "PersistentVolumeClaim/data: "+c.cause {
+			t.Errorf("%+v: %+v", c, h)
+		}
+	}
+}

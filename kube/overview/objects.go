@@ -12,8 +12,10 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/parallel"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/engine/text"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/manifest"
@@ -207,9 +209,12 @@ func (d *details) problems(status string, pods *podCauses, now time.Time) (probl
 		since := cmp.Or(ob.Since, unready)
 		failed = failed || ob.Status == event.Failed ||
 			status == rcommon.StatusDeployed.String() && isWorkload(object) && now.Sub(cmp.Or(since, d.unready[object])) > stuckAfter
-		if ob.Status == event.Gone {
-			ob.Message = "not in the cluster"
-			failed = status == rcommon.StatusDeployed.String() // else it may not have been created
+		deployed := status == rcommon.StatusDeployed.String() // else it may not have been created, or an operation deletes it
+		switch {
+		case ob.Status == event.Gone:
+			ob.Message, failed = "not in the cluster", deployed
+		case ob.Status == event.Deleting && deployed:
+			ob.Message, failed = phrase.BeingDeleted(ob.Message), true
 		}
 		problems = append(problems, problem{sight{object, cmp.Or(cause, ob.Message)}, failed, since})
 	}
@@ -248,7 +253,7 @@ func (d *details) health(status string, pods *podCauses, now time.Time) Health {
 	}
 	h.Cause = d.mask.Text(p.object.Kind + "/" + p.object.Name + ": " + p.cause)
 	if more := len(problems) - 1; more > 0 {
-		h.Cause += fmt.Sprintf(" (and %d more)", more)
+		h.Cause += " (and " + text.Count(more, "more object") + ")"
 	}
 	return h
 }

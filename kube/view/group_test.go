@@ -98,6 +98,24 @@ func TestAbsentObjects(t *testing.T) {
 	}
 }
 
+// TestBeingDeleted: an object of a deployed release that somebody deletes is not ready, and is diagnosed. An uninstall deletes objects.
+func TestBeingDeleted(t *testing.T) {
+	data := plan.Object{Kind: "PersistentVolumeClaim", Name: "data"}
+	for release, want := range map[rcommon.Status]run.Observation{
+		rcommon.StatusDeployed:     {Object: data, Status: event.InProgress, Message: "being deleted: waiting for finalizer x"},
+		rcommon.StatusUninstalling: {Object: data, Status: event.Deleting, Message: "waiting for finalizer x"},
+	} {
+		unit := event.Unit{Phase: "apply", Group: "a"}
+		v := &View{revision: &revision{rel: &rel1.Release{Info: &rel1.Info{Status: release}}}}
+		v.explainer = newExplainer()
+		g := newGroup(&plan.Group{ID: "a", Objects: []plan.Object{data}}, nil, nil)
+		got, _ := v.judge(unit, g, run.Observation{Object: data, Status: event.Deleting, Message: "waiting for finalizer x"})
+		if got.Status != want.Status || got.Message != want.Message {
+			t.Errorf("%s: %s (%s)", release, got.Status, got.Message)
+		}
+	}
+}
+
 // TestUnappliedGroup: a group that a failed revision did not reach is skipped, until its objects exist.
 func TestUnappliedGroup(t *testing.T) {
 	web := plan.Object{Kind: "Deployment", Name: "web"}

@@ -3,7 +3,10 @@ package view
 import (
 	"time"
 
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 )
@@ -46,6 +49,9 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 func (v *View) judge(unit event.Unit, g *group, ob run.Observation) (run.Observation, bool) {
 	if ob.Status == event.Deleting && v.result(g, ob.Object) != "" { // it is expected, and the result stays known
 		return ob, false
+	}
+	if ob.Status == event.Deleting && v.revision.rel.Info.Status == rcommon.StatusDeployed {
+		ob.Status, ob.Message = event.InProgress, phrase.BeingDeleted(ob.Message) // diagnosed like any object that is not ready
 	}
 	if ob.Status == event.Gone {
 		ob.Status, ob.Message = v.absent(g, ob.Object)
