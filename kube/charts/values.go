@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/cli/values"
 	"helm.sh/helm/v4/pkg/getter"
@@ -304,4 +306,21 @@ func ApplyChanges(overrides, before, after map[string]any) {
 			overrides[k] = nil
 		}
 	}
+}
+
+// Defaults returns the values.yaml of a chart as comments, for a file that the user edits; "" if the chart has none.
+func Defaults(c *chart.Chart) string {
+	for _, f := range c.Raw {
+		data := bytes.TrimSpace(f.Data)
+		if f.Name != "values.yaml" || len(data) == 0 {
+			continue
+		}
+		var b strings.Builder
+		b.WriteString("# The chart's defaults follow as comments.\n\n")
+		for line := range bytes.Lines(data) {
+			b.WriteString("# " + string(line))
+		}
+		return b.String() + "\n"
+	}
+	return ""
 }

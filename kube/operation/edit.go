@@ -59,6 +59,11 @@ func (op *Operation) Values(all bool) (map[string]any, error) {
 	return values, nil
 }
 
+// Defaults returns the defaults of the chart as comments.
+func (op *Operation) Defaults() string {
+	return charts.Defaults(op.current().prepared.Target.Release.Chart)
+}
+
 // Edit prepares another revision of the running operation, with other values and, unless c is nil, another chart. If
 // it returns an error, nothing has changed.
 func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.Chart) (*Edit, error) {

@@ -32,7 +32,7 @@ type editor struct {
 
 // Headers of the file that the user edits.
 const (
-	valuesHeader = `# Values given for release %s; chart defaults are not shown.
+	valuesHeader = `# Values given for release %s.
 # Saved changes become the next revision after you confirm.
 `
 	allValuesHeader = `# All values of release %s, including chart defaults.
@@ -48,7 +48,16 @@ func (e editor) Values(_ context.Context, all bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return valuesFile(e.header(all), values)
+	file, err := valuesFile(e.header(all), values)
+	return file + e.defaults(all), err
+}
+
+// defaults returns the end of the file that the user edits, unless that has all values anyway.
+func (e editor) defaults(all bool) string {
+	if defaults := e.op.Defaults(); !all && defaults != "" {
+		return "\n" + defaults
+	}
+	return ""
 }
 
 // header returns the comment at the top of the file that the user edits. It says what the version of the chart does to the values.
@@ -98,7 +107,7 @@ func (e editor) read(edited string, all bool) (values map[string]any, text strin
 	}
 	charts.KeepTypes(before, values)
 	if !all {
-		return values, strings.TrimPrefix(edited, e.header(false)), nil
+		return values, strings.TrimSuffix(strings.TrimPrefix(edited, e.header(false)), e.defaults(false)), nil
 	}
 	userValues, err := e.op.Values(false)
 	if err != nil {

@@ -1,7 +1,7 @@
 package forms
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -80,7 +80,7 @@ func (s source) Values(ctx context.Context, in form.Input) (string, error) {
 		case in.Operation == form.Upgrade && in.Name != "":
 			return s.lastValues(ctx, in)
 		}
-		return s.defaults(ctx, in)
+		return s.newValues(ctx, in)
 	})
 	return text, new(mask.Mask).Error(err)
 }
@@ -188,19 +188,30 @@ func (s source) lastValues(ctx context.Context, in form.Input) (string, error) {
 		return "", err
 	}
 	kept := keptOf(found)
-	head := fmt.Sprintf("# Values of release %s, revision %d; chart defaults are not shown.\n", in.Name, kept.Version)
-	if len(kept.Config) == 0 {
-		return head + "\n", nil
+	head, text := fmt.Sprintf("# Values of release %s, revision %d.\n", in.Name, kept.Version), "\n"
+	if len(kept.Config) > 0 {
+		if text, err = charts.YAML(kept.Config); err != nil {
+			return "", err
+		}
+		text += "\n"
 	}
-	text, err := charts.YAML(kept.Config)
-	return head + text, err
+	defaults, err := s.defaults(ctx, in)
+	if err != nil { // the plan says why
+		defaults = ""
+	}
+	return head + text + defaults, nil
 }
 
-// defaults returns the defaults of a chart as comments, to fill in.
+// newValues returns a file to fill in.
+func (s source) newValues(ctx context.Context, in form.Input) (string, error) {
+	defaults, err := s.defaults(ctx, in)
+	return fmt.Sprintf("# Values for release %s.\n%s", in.Name, cmp.Or(defaults, "\n")), err
+}
+
+// defaults returns the defaults of the chart as comments, "" without a chart.
 func (s source) defaults(ctx context.Context, in form.Input) (string, error) {
-	head := fmt.Sprintf("# Values for release %s.\n", in.Name)
 	if in.Chart == "" {
-		return head + "\n", nil
+		return "", nil
 	}
 	loaded, err := chartFlags(in).Load(ctx, in.Chart, s.Settings)
 	if err != nil {
@@ -210,18 +221,7 @@ func (s source) defaults(ctx context.Context, in form.Input) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var b strings.Builder
-	b.WriteString(head + "# The chart's defaults follow as comments.\n\n")
-	for _, f := range chart.Raw {
-		if f.Name != "values.yaml" {
-			continue
-		}
-		for line := range bytes.Lines(bytes.TrimSpace(f.Data)) {
-			b.WriteString("# " + string(line))
-		}
-		b.WriteString("\n")
-	}
-	return b.String(), nil
+	return charts.Defaults(chart), nil
 }
 
 // Save writes edited values to a file, which only the user can read. A file that was changed meanwhile stays as it is.
