@@ -15,6 +15,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 
+	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube"
@@ -157,6 +158,7 @@ var withData = []string{"StatefulSet", "PersistentVolumeClaim", "PersistentVolum
 func planned(p *report.Plan) form.Plan {
 	refused, _ := p.Count()
 	out := form.Plan{Lines: planLines(p), Summary: p.Summary(), Refused: refused > 0 || len(p.Errors) > 0}
+	out.Unordered = p.Operation.Name == "install" && slices.ContainsFunc(p.Phases, func(p event.Phase) bool { return p.Kind == event.PhaseApply && plan.Unordered(p.Groups) })
 	for _, c := range p.Changes {
 		out.Conflicts = out.Conflicts || c.Conflict
 		switch {

@@ -70,10 +70,19 @@ func (m *Form) status() (theme.Role, string) {
 		return mark.Role, mark.Glyph + " making the plan; nothing is written"
 	case r.err != nil, r.plan.Refused:
 		mark := m.Theme.Mark("refused")
-		return mark.Role, mark.Glyph + " " + m.Join("lockstep would refuse this", r.plan.Summary)
+		return mark.Role, m.withSummary(mark.Glyph + " lockstep would refuse this")
 	}
-	mark := m.Theme.Mark("waiting")
-	return theme.Strong, mark.Glyph + " " + m.Join("ready to start", r.plan.Summary)
+	return theme.Strong, m.withSummary(m.Theme.Mark("waiting").Glyph + " ready to start")
+}
+
+// withSummary adds the counts of the plan, without those that are 0 if all do not fit.
+func (m *Form) withSummary(status string) string {
+	summary := m.review.plan.Summary
+	if text := m.Join(status, summary); canvas.Width(text) <= m.W-2 {
+		return text
+	}
+	counts := slices.DeleteFunc(strings.Split(summary, ", "), func(s string) bool { return strings.HasPrefix(s, "0 ") })
+	return m.Join(status, strings.Join(counts, ", "))
 }
 
 func (m *Form) planLines() []Line {
@@ -92,6 +101,13 @@ func (m *Form) planLines() []Line {
 		return lines
 	}
 	lines := m.review.plan.Lines
+	switch plan := &m.review.plan; {
+	case !plan.Unordered || plan.Refused: // the errors come first
+	case m.mayInfer():
+		lines = append([]Line{{Role: theme.Accent, Text: "The chart declares no order. Press I to deploy in the order that its objects imply."}}, lines...)
+	default:
+		lines = append([]Line{{Role: theme.Quiet, Text: "The chart declares no order, and its objects imply none."}}, lines...)
+	}
 	if _, status := m.status(); canvas.Width(status) > m.W-2 { // it does not show all counts
 		lines = append(slices.Clip(lines), Line{}, Line{Text: m.review.plan.Summary})
 	}

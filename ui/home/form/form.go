@@ -60,6 +60,8 @@ type Plan struct {
 	Refused bool
 	// Conflicts means that other managers own fields that the command sets.
 	Conflicts bool
+	// Unordered means that the chart declares no order of its objects.
+	Unordered bool
 }
 
 // Options say what to ask for.

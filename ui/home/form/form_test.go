@@ -96,10 +96,11 @@ func (r *rig) shows(texts ...string) {
 
 // samples is a Source with a few releases, charts, values files and revisions. It is not used concurrently.
 type samples struct {
-	planned [][]string // the commands that were planned
-	last    string     // where the release's chart was found last, "" if that is unknown
-	owned   bool       // other managers own fields
-	refuse  error
+	planned   [][]string // the commands that were planned
+	last      string     // where the release's chart was found last, "" if that is unknown
+	owned     bool       // other managers own fields
+	unordered bool       // the chart declares no order
+	refuse    error
 }
 
 func (s *samples) Suggest(_ context.Context, in Input, f Field) ([]Suggestion, error) {
@@ -143,6 +144,9 @@ func (s *samples) Plan(_ context.Context, args []string) (Plan, error) {
 	}
 	if s.owned && !slices.Contains(args, "--force-conflicts") {
 		return Plan{Lines: []Line{{Role: theme.Bad, Text: "! Deployment/api refused: kubectl owns .spec.replicas"}}, Refused: true, Conflicts: true}, nil
+	}
+	if s.unordered {
+		return Plan{Lines: samplePlan, Summary: "3 to create, 0 to change, 0 to delete, 0 unchanged", Unordered: !slices.Contains(args, "--order=inferred")}, nil
 	}
 	if args[0] == Uninstall {
 		return Plan{
@@ -211,6 +215,23 @@ func TestForceConflicts(t *testing.T) {
 	r.press("m")
 	r.shows("ready to start", "$ lockstep upgrade shop ./shop -n shop --force-conflicts")
 	if r.press("enter"); !slices.Contains(r.args, "--force-conflicts") {
+		t.Errorf("the command is %q", r.args)
+	}
+}
+
+// TestInferOrder: if a new release's chart declares no order, I makes the plan again with --order=inferred.
+func TestInferOrder(t *testing.T) {
+	r := &rig{t: t, source: &samples{unordered: true}}
+	r.host = newHost(t.Context(), bare, Options{Input: Input{Operation: Install, Name: "shop", Chart: "./shop", Namespace: "shop"}, Source: r.source})
+	r.send(tea.WindowSizeMsg{Width: 100, Height: 30})
+	r.run(r.Init())
+	r.shows("The chart declares no order. Press I to deploy in the order that its objects imply.", "I infer order")
+	r.press("I")
+	r.shows("$ lockstep install shop ./shop -n shop --order=inferred")
+	if text := r.text(); strings.Contains(text, "infer order") {
+		t.Errorf("the order is inferred, but\n%s", text)
+	}
+	if r.press("enter"); !slices.Contains(r.args, "--order=inferred") {
 		t.Errorf("the command is %q", r.args)
 	}
 }

@@ -41,12 +41,10 @@ func Doc() []keys.Key {
 }
 
 // helpLines returns the keys of the plan, then those of the fields.
-func helpLines(int) []canvas.Line {
+func helpLines(width int) []canvas.Line {
 	all := Doc()
 	slices.SortStableFunc(all, func(a, b keys.Key) int { return cmp.Compare(b.Part, a.Part) })
-	return keys.Table(all, func(k keys.Key) []canvas.Line {
-		return []canvas.Line{{{Role: theme.Key, Text: canvas.Pad(k.Keys, 14)}, {Role: theme.Text, Text: k.About}}}
-	})
+	return keys.Table(all, width)
 }
 
 func (m *Form) fieldKeys() []keys.Binding {

@@ -97,7 +97,8 @@ func (m *Form) planKeys() []keys.Binding {
 		{Keys: "C", Hint: keys.Always("copy"), Do: m.copyCommand, About: "copy the command"},
 		{Keys: "ctrl+s", Label: "ctrl-s", Only: func() bool { return m.o.Operation != Test }, Hint: m.startHint("save plan"), Disabled: m.whyNotStart, Do: m.savePlan, About: "save the plan, to have it approved (--plan)"},
 		{Keys: "e", Only: m.hasValues, Hint: keys.Always("edit values"), Do: m.openValues, About: "edit the values in $EDITOR"},
-		{Keys: "m", Hint: keys.When("take over fields", func() bool { return r.plan.Conflicts }), Disabled: keys.Unless(func() bool { return r.plan.Conflicts }, "no other manager owns a field that this sets"), Do: m.forceConflicts, About: "take over fields of other managers (--force-conflicts)"},
+		{Keys: "m", Hint: keys.When("take over fields", func() bool { return r.plan.Conflicts }), Disabled: keys.Unless(func() bool { return r.plan.Conflicts }, "no other manager owns a field that this sets"), Do: func() tea.Cmd { return m.planWith(forceConflicts) }, About: "take over fields of other managers (--force-conflicts)"},
+		{Keys: "I", Only: func() bool { return m.o.Operation == Install }, Hint: keys.When("infer order", m.mayInfer), Disabled: keys.Unless(m.mayInfer, "the order is already decided"), Do: func() tea.Cmd { return m.planWith(inferOrder) }, About: "deploy in the order that the objects imply (--order=inferred)"},
 		{Keys: "up k", Label: "↑↓", Hint: keys.When("scroll", func() bool { return r.view.last > 0 }), Do: keys.By(r.scroll, -1), About: "up or down one line"},
 		{Keys: "down j", Alias: true, Do: keys.By(r.scroll, 1)},
 		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.Run(func() { r.scroll(-max(r.view.room-1, 1)) }), About: "page up"},
@@ -110,9 +111,19 @@ func (m *Form) planKeys() []keys.Binding {
 	}
 }
 
-// forceConflicts makes the plan again with --force-conflicts.
-func (m *Form) forceConflicts() tea.Cmd {
-	const flag = "--force-conflicts"
+// Flags that the user can add to the command after reading the plan.
+const (
+	forceConflicts = "--force-conflicts"
+	inferOrder     = "--order=inferred"
+)
+
+// mayInfer reports whether the order of the objects may be inferred, because the chart declares none.
+func (m *Form) mayInfer() bool {
+	return m.review.plan.Unordered && !slices.ContainsFunc(m.o.Flags, func(f string) bool { return strings.HasPrefix(f, "--order") })
+}
+
+// planWith makes the plan again with another flag.
+func (m *Form) planWith(flag string) tea.Cmd {
 	m.o.Flags, m.o.Shown = append(slices.Clone(m.o.Flags), flag), append(slices.Clone(m.o.Shown), flag)
 	return m.plan()
 }
