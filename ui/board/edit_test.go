@@ -98,6 +98,14 @@ func TestEdit(t *testing.T) {
 	})
 }
 
+// TestLongReviewShowsItsKeys: a review that covers the screen leaves the row of keys.
+func TestLongReviewShowsItsKeys(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := edited(t, "word: new\n", inspect.Edited{Lines: slices.Repeat([]string{"a warning"}, 100)}, nil)
+		s.shows(t, "review edit", "↵ apply", "e edit again", "ctrl-s save values", "esc discard")
+	})
+}
+
 // TestChartEditKeepsText: after the run accepted a chart that was rendered again, the user's values can
 // still be edited.
 func TestChartEditKeepsText(t *testing.T) { // R46

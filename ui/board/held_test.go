@@ -166,7 +166,7 @@ func TestFollowsTheEditedRevision(t *testing.T) {
 
 // TestEndsAlone: the screen of a held or paused run says when the run ends once no screen is open, which home counts down.
 func TestEndsAlone(t *testing.T) {
-	for run, want := range map[string]string{"sandbox-held": "fails 5:00 after the last screen closes", "sandbox-breakpoint": "aborted 5:00 after the last screen closes"} {
+	for run, want := range map[string]string{"sandbox-held": "fails 5:00 after the last screen closes", "sandbox-breakpoint": "aborts 5:00 after the last screen closes"} {
 		with(run, 0, "", canBeLeft)(t).shows(t, want)
 		with(run, 0, "")(t).showsNot(t, "after the last screen closes")
 	}

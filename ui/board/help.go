@@ -1,17 +1,14 @@
 package board
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/keys"
 	"lockstep/ui/board/replay"
 )
-
-// The widths of the first two columns: the keys and what they do, in short.
-const keyWidth, nameWidth = 14, 20
 
 // everywhere are keys that do the same in all modes; the help names them once.
 var everywhere = []string{"up one line", "down one line", "page up", "page down", "abort (asks first)"}
@@ -28,30 +25,15 @@ func (m *model) helpLines(width int) []canvas.Line {
 		// The replay gives a key another meaning.
 		hidden := replaced[k.Keys] && k.Part != replay.Part && k.Part != partInspector || shown[k.About] && slices.Contains(everywhere, k.About)
 		shown[k.About] = shown[k.About] || !hidden
-		return hidden
+		return hidden || k.Part == m.abort.Part() || k.Part == m.giveUp.Part() // the dialogs name their keys
 	})
-	return append(keys.Table(all, func(k keys.Key) []canvas.Line { return keyLines(k, width) }), m.legend()...)
-}
-
-// keyLines returns the lines of a key.
-func keyLines(k keys.Key, width int) (out []canvas.Line) {
-	name := canvas.Line{{Role: theme.Key, Text: canvas.Pad(k.Keys, keyWidth)}, {Role: theme.Text, Text: k.About}}
-	room := width - keyWidth - nameWidth
-	if k.More == "" || room < nameWidth {
-		return []canvas.Line{name}
-	}
-	name[1].Text = canvas.Pad(k.About, nameWidth)
-	for _, more := range canvas.Wrap(k.More, room) {
-		out = append(out, append(name, canvas.Piece{Role: theme.Quiet, Text: more}))
-		name = canvas.Line{{Text: strings.Repeat(" ", keyWidth+nameWidth)}}
-	}
-	return out
+	return append(keys.Table(all, width), m.legend()...)
 }
 
 func (m *model) legend() []canvas.Line {
 	out := []canvas.Line{nil, canvas.Plain(theme.Strong, "glyphs")}
 	add := func(role theme.Role, glyph, word string) {
-		out = append(out, canvas.Labelled(canvas.Piece{Role: role, Text: glyph}, keyWidth, theme.Text, word, 1<<10)...)
+		out = append(out, canvas.Labelled(canvas.Piece{Role: role, Text: glyph}, keys.Width, theme.Text, word, 1<<10)...)
 	}
 	for _, s := range []string{"ready", "in-progress", "degraded", "applied", "waiting", "held", "failed", "skipped", "unchanged", "rolled-back"} {
 		mark := m.Theme.Mark(s)
@@ -68,7 +50,7 @@ func (m *model) warningLines(width int) []canvas.Line {
 	}
 	var out []canvas.Line
 	for _, w := range m.State.Warnings {
-		out = append(out, canvas.Labelled(canvas.Piece{Role: theme.Stopped, Text: w.Rule}, 6, theme.Text, w.Message, width-6)...)
+		out = append(out, canvas.Labelled(canvas.Piece{Role: theme.Stopped, Text: cmp.Or(w.Rule, "!")}, 6, theme.Text, w.Message, width-6)...)
 	}
 	return out
 }

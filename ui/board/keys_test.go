@@ -428,7 +428,7 @@ func TestTwoOperators(t *testing.T) {
 func TestDialogTexts(t *testing.T) {
 	s := with("sandbox-held", 0, "a")(t)
 	s.shows(t, "abort the install of shop?", "keep existing objects: 21 objects stay; the release is marked failed",
-		"roll back: delete the 20 objects, in reverse order; the namespace stays", "stop now", "cancel")
+		"roll back: delete the 20 objects, in reverse order; the namespace stays", "like K, then quit", "cancel")
 
 	s = with("sandbox-held", 0, "")(t)
 	s.State.Operation.Name, s.State.Operation.PreviousRevision = "upgrade", 3
@@ -483,7 +483,7 @@ func TestDialogTexts(t *testing.T) {
 	s = with("sandbox-held", 0, "")(t)
 	s.State.Operation.Name = "test"
 	s.press("a")
-	s.shows(t, "K       stop the tests; the release is unchanged", "ctrl-c  stop now")
+	s.shows(t, "K       stop the tests; the release is unchanged", "ctrl-c  like K, then quit")
 	s.showsNot(t, "roll back", "keep existing objects")
 	s.press("r")
 	if len(s.sent) > 0 || !s.asks() {

@@ -277,7 +277,9 @@ func TestKeyTable(t *testing.T) {
 			text.showsNot(t, replay.Part)
 			continue
 		}
-		text.shows(t, k.Keys)
+		if k.Part != text.abort.Part() && k.Part != text.giveUp.Part() { // dialogs name their keys
+			text.shows(t, k.Keys)
+		}
 	}
 }
 

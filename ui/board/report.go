@@ -55,6 +55,11 @@ func (m *model) reportLines(width int) []canvas.Line {
 	if s.Outcome != "" {
 		out = append(out, canvas.Plain(theme.Quiet, s.Outcome))
 	}
+	for g := range s.GroupStates() {
+		if r := s.Scopes[g.ID]; r != nil && r.Status == event.Succeeded && r.Outcome != "" { // a Job that is not complete, for example
+			out = append(out, canvas.Plain(theme.Quiet, g.ID+": "+r.Outcome))
+		}
+	}
 	out = append(out, textLines("approved", phrase.Approvals(s), width)...)
 	for _, l := range phrase.Changed(s) {
 		what, names, _ := strings.Cut(l, ": ")

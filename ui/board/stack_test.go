@@ -235,6 +235,22 @@ func TestReleaseOfPausedStack(t *testing.T) {
 	})
 }
 
+// TestDegradedGroupInRelease: the group of a release that has a degraded object looks as on the board of the release.
+func TestDegradedGroupInRelease(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := openStack(t, 100, 30, 75, dark, nil)
+		feed, expect := stackScreen(t, s)
+		release := s.State.Scopes["data/database"]
+		g := release.Find(release.Phases[0].Name, release.Groups()[0].ID)
+		g.Status = event.Running
+		o := g.Objects[len(g.Objects)-1].Object
+		s.Sel = screen.Spot{Unit: event.Unit{Phase: "releases", Group: "data/database"}}
+		feed(event.Event{Kind: event.KindObject, Scope: "data/database", Phase: g.Phase, Group: g.ID, Object: &o, Status: event.InProgress})
+		feed(event.Event{Kind: event.KindDiagnosis, Scope: "data/database", Phase: g.Phase, Group: g.ID, Object: &o, Status: event.Degraded, Cause: "no image"})
+		expect("◑ " + g.ID + "   degraded")
+	})
+}
+
 // TestHeldFailureInStack: the releases show that one of them holds a failure, with the keys that fix it
 // (S6, R44).
 func TestHeldFailureInStack(t *testing.T) {
@@ -286,8 +302,10 @@ func TestReportOfStack(t *testing.T) {
 		s := openStack(t, 100, 40, 0, dark, nil)
 		_, expect := stackScreen(t, s)
 		s.State.Phases[0].Usual = map[string]time.Duration{"data/queue": time.Second}
+		queue := s.State.Scopes["data/queue"]
+		queue.Status, queue.Outcome = event.Succeeded, "1 Job started, not complete at the end"
 		s.Update(keyPress("o"))
-		expect("slowest releases, compared with last time", "last time 1.0 s")
+		expect("slowest releases, compared with last time", "last time 1.0 s", "data/queue: 1 Job started, not complete at the end")
 		s.Update(keyPress("esc"))
 		s.State.Outcome = "rolled back; 5 releases uninstalled"
 		group := s.State.Find("releases", "data/queue").Group

@@ -90,7 +90,7 @@ func (h *history) Keys() []keys.Binding {
 		{Keys: "r", Hint: keys.When("roll back to it", func() bool { return older() && h.model.whyNot("rollback", h.of.Namespace) == "" }),
 			Disabled: h.whyNoRollback, Do: h.rollBack, Part: partHistory, About: "roll back to it…", More: "shows the plan first"},
 		{Keys: "u", Hint: keys.When("use its values", func() bool { return h.revision() != nil && h.model.whyNot("upgrade", h.of.Namespace) == "" }),
-			Disabled: func() string { return cmp.Or(none(), h.model.whyNot("upgrade", h.of.Namespace)) }, Do: h.upgrade, Part: partHistory, About: "upgrade with its values…", More: "shows the plan first"},
+			Disabled: func() string { return cmp.Or(none(), h.model.whyNot("upgrade", h.of.Namespace)) }, Do: h.upgrade, Part: partHistory, About: "upgrade…", More: "with its values; shows the plan first"},
 		{Keys: "P", Hint: keys.When("replay", hasRun), Disabled: keys.Unless(hasRun, "this machine has no record of its run"), Do: h.replay, Part: partHistory, About: "replay its run"},
 		{Keys: "d", Hint: h.compareHint, Disabled: none, Do: h.compare, Part: partHistory, About: "compare", More: "mark a revision, then select the other"},
 		{Keys: "up k", Do: keys.By(h.move, -1), Part: partHistory, About: "newer"},

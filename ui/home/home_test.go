@@ -185,9 +185,9 @@ func TestGoesToTheRelease(t *testing.T) {
 
 // TestDegradedRun: a run is shown as degraded, with the cause, as soon as its release is.
 func TestDegradedRun(t *testing.T) {
-	runs := []LiveRun{{Key: Key{"shop", "worker"}, Operation: "upgrade", Status: event.Running, Why: "1 of 2 groups"}}
+	runs := []LiveRun{{Key: Key{"shop", "worker"}, Operation: "upgrade", Status: event.Running, Why: "1 of 2 groups done"}}
 	r := state{Snapshot: Snapshot{Listed: true, Runs: runs, Releases: releases(3)}}.open(t, 160, 45, bare)
-	if want := "degraded: 1 of 2 groups; Deployment/worker: container main cannot start"; !strings.Contains(r.text(), want) {
+	if want := "degraded: 1 of 2 groups done; Deployment/worker: container main cannot start"; !strings.Contains(r.text(), want) {
 		t.Errorf("home does not show %q:\n%s", want, r.text())
 	}
 	if runs[0].Status != event.Running {

@@ -8,7 +8,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/text"
-	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/keys"
 	"lockstep/ui/board/line"
@@ -359,17 +358,13 @@ func (m *model) View() tea.View {
 
 // helpLines returns the table of keys, those of the topmost screen first.
 func (m *model) helpLines(width int) []canvas.Line {
-	const keyWidth, nameWidth = 14, 24
 	all := Doc()
 	if first := m.partOnTop(); first != "" {
 		isFirst := func(k keys.Key) bool { return k.Part == first }
 		isLater := func(k keys.Key) bool { return k.Part != first }
 		all = append(slices.DeleteFunc(slices.Clone(all), isLater), slices.DeleteFunc(all, isFirst)...)
 	}
-	return keys.Table(all, func(k keys.Key) []canvas.Line {
-		return []canvas.Line{{{Role: theme.Key, Text: canvas.Pad(k.Keys, keyWidth)}, {Role: theme.Text, Text: canvas.Pad(k.About, nameWidth)},
-			{Role: theme.Quiet, Text: canvas.Fit(k.More, width-keyWidth-nameWidth, m.Theme.Lines.Ellipsis)}}}
-	})
+	return keys.Table(all, width)
 }
 
 // partOnTop returns the heading of the keys of the history or of the past runs if one is open, else "".

@@ -29,7 +29,7 @@ func TestEditLines(t *testing.T) { // R46
 		Warnings: []plan.Warning{{Rule: "R10", Message: "group x is missing"}},
 	}
 	want := []string{
-		"this edit (revision 2): 1 to create, 1 to change, 1 to delete", "! R10: group x is missing", "",
+		"this edit (revision 2): 1 to create, 1 to change, 1 to delete", "! group x is missing (R10)", "",
 		"plan", "  ~ c:db waits for c:seed", "  + c:seed (1 object)", "  ~ c:web waits for nothing", "  - c:mail",
 	}
 	if got := e.Lines(); !slices.Equal(got, want) {

@@ -285,7 +285,7 @@ func (e Edit) Lines() []string {
 		lines = []string{"no object changes: nothing to apply"}
 	}
 	for _, w := range e.Warnings {
-		lines = append(lines, "! "+format.WithReason(w.Rule, w.Message))
+		lines = append(lines, "! "+format.Warning(w.Rule, nil, w.Message))
 	}
 	if plan := e.plan(); len(plan) > 0 && !e.Empty {
 		lines = append(append(lines, "", "plan"), plan...)

@@ -2,6 +2,7 @@ package canvas
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,15 +43,33 @@ func Wrap(s string, width int) []string {
 	if width <= 0 {
 		return nil
 	}
-	const hyphen = "\ue000" // one cell wide, never broken after
+	const hyphen, space = "\ue000", "\ue001" // one cell wide, never broken after
 	words := strings.Split(Clean(s), " ")
+	joined := ""
 	for i, w := range words {
 		if Width(w) <= width {
-			words[i] = strings.ReplaceAll(w, "-", hyphen)
+			w = strings.ReplaceAll(w, "-", hyphen)
 		}
+		switch {
+		case i == 0:
+		case isUnit(w) && endsInDigit(words[i-1]) && Width(words[i-1])+1+Width(w) <= width:
+			joined += space
+		default:
+			joined += " "
+		}
+		joined += w
 	}
-	lines := ansi.HardwrapWc(ansi.WrapWc(strings.Join(words, " "), width, ""), width, true)
-	return strings.Split(strings.ReplaceAll(lines, hyphen, "-"), "\n")
+	lines := ansi.HardwrapWc(ansi.WrapWc(joined, width, ""), width, true)
+	return strings.Split(strings.NewReplacer(hyphen, "-", space, " ").Replace(lines), "\n")
+}
+
+// isUnit reports whether a word is the unit of the number before it, which stays on the same line.
+func isUnit(word string) bool {
+	return slices.Contains([]string{"s", "min", "h", "d"}, strings.TrimRight(word, ",;:."))
+}
+
+func endsInDigit(word string) bool {
+	return word != "" && word[len(word)-1] >= '0' && word[len(word)-1] <= '9'
 }
 
 // WrapAfter is like Wrap, but the first line has a different width.

@@ -1,6 +1,7 @@
 package canvas
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -50,6 +51,20 @@ func TestFit(t *testing.T) {
 	}{{"━", 1, "━"}, {"━━", 1, "…"}, {"abc", 3, "abc"}, {"abc", 2, "a…"}, {"abc", 0, ""}} {
 		if got := Fit(c.text, c.width, "…"); got != c.want {
 			t.Errorf("Fit(%q, %d) = %q, want %q", c.text, c.width, got, c.want)
+		}
+	}
+}
+
+// TestWrapKeepsUnits: a number and its unit stay on one line.
+func TestWrapKeepsUnits(t *testing.T) {
+	for text, want := range map[string]string{
+		"times out in 37 s":  "times out in|37 s",
+		"times out in 37 s;": "times out in|37 s;",
+		"group 37 still":     "group 37 still", // no unit
+		"in 1 2 s":           "in 1 2 s",
+	} {
+		if got := strings.Join(Wrap(text, 15), "|"); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 	}
 }

@@ -291,7 +291,11 @@ func (l *Layout) drawNames(names []string, x, y, w int) {
 		if n < len(names) {
 			more = fmt.Sprintf(" +%d", len(names)-n)
 		}
-		if canvas.Width(text+more) <= w || n == 1 {
+		fits := canvas.Width(text+more) <= w
+		if _, release, ok := strings.Cut(text, "/"); ok && n == 1 && !fits && l.IsRelease() { // its name matters more than its namespace
+			text = release
+		}
+		if fits || n == 1 {
 			l.Canvas.Put(x, y, theme.Text, graph.GroupIn(text, w-len(more), l.Theme.Lines.Ellipsis)+more)
 			return
 		}

@@ -222,7 +222,7 @@ func (l *Layout) drawGroups(n *graph.Node, x, y, w int) {
 			x = l.Canvas.Put(x, y, theme.Quiet, l.Theme.Lines.Ellipsis)
 			break
 		}
-		mark := l.Theme.Mark(string(g.Shown()))
+		mark := l.MarkInRelease(g)
 		x = l.Canvas.Put(x, y, mark.Role, mark.Glyph)
 	}
 	l.Canvas.Put(x+1, y, theme.Quiet, counts)

@@ -90,14 +90,8 @@ func (d *Dialog) choices() []choice {
 		back.text, back.disabled = d.rollbackText()
 		back.asks = !back.disabled && len(d.State.NoReturn) > 0
 	}
-	stop := choice{keys: "ctrl+c", label: "ctrl-c", about: "stop now, cancel requests in flight", text: "stop now",
+	stop := choice{keys: "ctrl+c", label: "ctrl-c", about: "stop now, cancel requests in flight", text: d.stopText(keep.text != ""),
 		command: event.Command{Name: event.Stop, Via: "ctrl-c"}}
-	if n := d.Tally.Requests; n > 0 {
-		stop.text += fmt.Sprintf(": cancel %s in flight", text.Count(n, "request"))
-	}
-	if d.State.Operation.Name != "test" {
-		stop.text += ", keep existing objects"
-	}
 	if d.wroteNothing() {
 		keep.keys, keep.about, keep.text = "a", "abort", "abort: nothing was written"
 		back.text, stop.text = "", "abort and quit"
@@ -122,6 +116,25 @@ func (d *Dialog) leaveText() string {
 		return fmt.Sprintf("%s; held, it ends as failed if nobody attaches within %s", said, canvas.Span(d.Leave.Within))
 	}
 	return said
+}
+
+// stopText says how stopping differs from K, if that is a choice too.
+func (d *Dialog) stopText(orKeep bool) string {
+	then := "quit"
+	if d.Home != "" {
+		then = "go back to " + d.Home
+	}
+	cancels := ""
+	if n := d.Tally.Requests; n > 0 {
+		cancels = "cancel " + text.Count(n, "request") + " in flight"
+	}
+	switch {
+	case !orKeep:
+		return text.Join(", ", text.Join(": ", "stop now", cancels), "then "+then)
+	case cancels == "":
+		return "like K, then " + then
+	}
+	return "like K, but " + cancels + ", then " + then
 }
 
 // wroteNothing reports whether the run is paused before its first group, so before its first write (R41).

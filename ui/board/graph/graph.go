@@ -22,7 +22,9 @@ const (
 	// releaseCard holds "3 of 12 objects ready" and the glyphs of some groups.
 	releaseCard = 34
 	MaxCard     = 40
-	TightCard   = 20 // the narrowest readable card, without padding
+	// maxWaits is the widest card for the names of the groups that a group waits for, if there is room.
+	maxWaits  = 50
+	TightCard = 20 // the narrowest readable card, without padding
 )
 
 // Graph is the part of the board that does not change during a run: columns, the place of each
@@ -205,13 +207,15 @@ func preferredWidths(c *Column) (w, waits int) {
 		for _, o := range n.Objects[:min(len(n.Objects), 64)] {
 			w = max(w, canvas.Width(ShortObject(o.Object))+12)
 		}
-		for _, up := range n.Ins {
+		all := len("waits for ") + 4 // the border and its padding
+		for i, up := range n.Ins {
 			w = max(w, canvas.Width(up.Name)+10)
-			waits = max(waits, canvas.Width(up.Name)+14)
+			all += canvas.Width(up.Name) + min(i, 1)*len(", ")
 		}
+		waits = max(waits, all)
 	}
 	w = min(w, MaxCard)
-	return w, max(w, min(waits, MaxCard))
+	return w, max(w, min(waits, maxWaits))
 }
 
 func commonNamePrefix(c *Column) string {

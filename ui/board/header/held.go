@@ -57,7 +57,7 @@ func (h *Header) endsAlone() string {
 	if within == 0 || h.Replayed || !h.Steerable() || h.State.AwaitsApproval() != nil {
 		return ""
 	}
-	end := "aborted "
+	end := "aborts "
 	if run, _ := h.RunStatus(); run == event.Held {
 		end = "fails "
 	}

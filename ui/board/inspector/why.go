@@ -41,7 +41,7 @@ func (s Subject) Why(room, w int) []canvas.Line {
 	head = canvas.WrapLines(head, w)
 	tail := s.dependencyLines(n, w)
 	if o != nil {
-		head = append(head, diagnosis(o, o.Message, room-len(head)-len(tail))...)
+		head = append(head, diagnosis(o, count(o.Message), room-len(head)-len(tail))...)
 	}
 	lines := s.releaseLines()
 	return slices.Concat(head, lines[:min(len(lines), max(room-len(head)-len(tail), 0))], tail)
@@ -67,7 +67,7 @@ func (s Subject) Groups() []canvas.Line {
 	_, total := s.ReleaseObjects(s.Node)
 	lines := []canvas.Line{nil, {{Role: theme.Strong, Text: s.Planned(s.Node)}, {Role: theme.Text, Text: ": " + text.Count(len(groups), "group") + ", " + text.Count(total, "object")}}}
 	for _, g := range groups {
-		mark, objects := s.Theme.Mark(string(g.Shown())), make([]string, len(g.Objects))
+		mark, objects := s.MarkInRelease(g), make([]string, len(g.Objects))
 		for i, o := range g.Objects {
 			objects[i] = s.Graph.Object(o.Object)
 		}
@@ -248,8 +248,7 @@ func (s Subject) groupStatus(n *graph.Node) canvas.Line {
 	return l
 }
 
-// diagnosis returns the last lines of an object's diagnosis and log, after its current message unless
-// they repeat it.
+// diagnosis returns the last lines of an object's diagnosis and log, after its current count unless they repeat it.
 func diagnosis(o *event.ObjectState, now string, room int) []canvas.Line {
 	var lines []canvas.Line
 	repeats := func(l string) bool { return strings.Contains(l, now) }
@@ -262,6 +261,15 @@ func diagnosis(o *event.ObjectState, now string, room int) []canvas.Line {
 		lines = append(lines, canvas.Plain(theme.Quiet, "  "+s))
 	}
 	return lines
+}
+
+// count returns the part of a message that counts, such as "0 of 3 available", or "". The cause says the rest.
+func count(message string) string {
+	head, _, _ := strings.Cut(message, " · ")
+	if head == "" || head[0] < '0' || head[0] > '9' {
+		return ""
+	}
+	return head
 }
 
 // dependencyLines name the groups that a group still waits for, and the groups that wait for it.

@@ -105,8 +105,17 @@ func By(do func(int), n int) func() tea.Cmd { return Run(func() { do(n) }) }
 // Key documents a binding: keys, heading, action and explanation.
 type Key struct{ Keys, Part, About, More string }
 
+// Width is the width of the keys in a Table.
+const Width = 14
+
 // Table returns the lines of keys, with the heading of each part above it and an empty line between two parts.
-func Table(all []Key, linesOf func(Key) []canvas.Line) (out []canvas.Line) {
+func Table(all []Key, width int) (out []canvas.Line) {
+	names := 0
+	for _, k := range all {
+		if k.More != "" {
+			names = max(names, canvas.Width(k.About)+2)
+		}
+	}
 	part := ""
 	for _, k := range all {
 		if k.Part != part {
@@ -116,7 +125,22 @@ func Table(all []Key, linesOf func(Key) []canvas.Line) (out []canvas.Line) {
 			part = k.Part
 			out = append(out, canvas.Plain(theme.Strong, part))
 		}
-		out = append(out, linesOf(k)...)
+		out = append(out, k.lines(names, width)...)
+	}
+	return out
+}
+
+// lines returns the lines of a key, whose name takes some columns. The explanation is omitted if little room is left for it.
+func (k Key) lines(names, width int) (out []canvas.Line) {
+	name := canvas.Line{{Role: theme.Key, Text: canvas.Pad(k.Keys, Width)}, {Role: theme.Text, Text: k.About}}
+	room := width - Width - names
+	if k.More == "" || room < names {
+		return []canvas.Line{name}
+	}
+	name[1].Text = canvas.Pad(k.About, names)
+	for _, more := range canvas.Wrap(k.More, room) {
+		out = append(out, append(name, canvas.Piece{Role: theme.Quiet, Text: more}))
+		name = canvas.Line{{Text: strings.Repeat(" ", Width+names)}}
 	}
 	return out
 }

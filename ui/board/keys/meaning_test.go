@@ -17,7 +17,7 @@ var inFront = strings.Fields("enter esc tab shift-tab up down left right k j ↑
 
 // oneMeaning are other keys with several descriptions, by what all of those have in common.
 var oneMeaning = map[string][]string{
-	"0": {"all"}, "C": {"copy"}, "b": {"breakpoint"}, "ctrl-s": {"save"}, "e": {"edit"}, "p": {"pause"}, "r": {"roll back"}, "u": {"upgrade"},
+	"0": {"all"}, "C": {"copy"}, "b": {"breakpoint"}, "ctrl-s": {"save"}, "e": {"edit"}, "p": {"pause"}, "r": {"roll back"},
 	"d": {"diff", "compare", "leave it running"}, // the last one only answers a question, and is in the manuals of other programs: detach
 	"G": {"stop here", "end the run as failed"},  // the second answers the question that the first asks
 	"P": {"past runs", "replay its run"},         // the past run of one revision

@@ -63,7 +63,7 @@ func (t *Text) DrawText(title string, w int, lines []canvas.Line, role theme.Rol
 		title = fmt.Sprintf("%s %s %d%%", title, t.Theme.Lines.Dot, 100*(t.top+room)/all)
 		lines = lines[t.top:][:room]
 		if t.W-w < 24 { // slivers of the board on both sides would distract
-			t.Canvas.Blank(canvas.Rect{X: 0, Y: 0, W: t.W, H: t.H})
+			t.Canvas.Blank(canvas.Rect{X: 0, Y: 0, W: t.W, H: t.H - 1}) // the last row has the keys of the mode
 		}
 	}
 	inner := t.Canvas.Box(title, w, lines, role)

@@ -362,7 +362,7 @@ func describe(row *home.LiveRun, s *event.State) {
 		}
 	}
 	if row.Why == "" && of > 0 {
-		row.Why = text.Join("; ", pausedBy(s), fmt.Sprintf("%d of %d %ss", done, of, s.GroupNoun()), stuck)
+		row.Why = text.Join("; ", pausedBy(s), fmt.Sprintf("%d of %d %ss done", done, of, s.GroupNoun()), stuck)
 	}
 	if stuck != "" && row.Status == event.Running {
 		row.Status = event.Degraded
