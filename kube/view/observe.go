@@ -128,12 +128,17 @@ func (v *View) failIfStillAbsent(unit event.Unit, o plan.Object) {
 // explain publishes why an object is not ready. If waiting will not help, the object counts as failed, because a view has
 // no timeout.
 func (v *View) explain(t target, found run.Finding) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	g := v.groups[t.Group]
+	isFailure := found.Degraded
+	if g != nil && found.Cause != "" && g.last[t.object].Status == event.InProgress && len(g.last[t.object].Finalizers) > 0 {
+		found.Degraded = true // somebody deletes it, see judge
+	}
 	e := found.Event()
 	e.Phase, e.Group, e.Object = t.Phase, t.Group, &t.object
 	v.feed.Publish(e)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if g := v.groups[t.Group]; g != nil && g.last[t.object].Status == event.InProgress && found.Degraded {
+	if g != nil && g.last[t.object].Status == event.InProgress && isFailure {
 		v.observeLocked(t.Unit, run.Observation{Object: t.object, Status: event.InProgress, Since: g.last[t.object].Since})
 	}
 }
