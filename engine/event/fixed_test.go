@@ -328,7 +328,7 @@ func TestSnapshot(t *testing.T) {
 }
 
 // TestFixedInAStack: what is fixed in a release of a stack counts for the stack, whether the command was for all of it, for the release or
-// for the group (R44a, S6).
+// for the group (R44, S6).
 func TestFixedInAStack(t *testing.T) {
 	for _, group := range []string{"", "ns/shop", "ns/shop/a", "a"} {
 		r := newRunIn("ns/shop", "a", "b")

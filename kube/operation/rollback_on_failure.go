@@ -255,13 +255,10 @@ func (op *Operation) notRemoved() string {
 	var kept []string
 	for _, e := range op.feed.Events() {
 		if e.Kind == event.KindObject && e.Change == event.Kept {
-			kept = append(kept, fmt.Sprintf("%s (%s)", e.Object, strings.TrimPrefix(e.Message, "kept: ")))
+			kept = append(kept, fmt.Sprintf("%s is %s", e.Object, e.Message))
 		}
 	}
-	if len(kept) == 0 {
-		return ""
-	}
-	return "not deleted: " + firstTen(kept)
+	return firstTen(kept)
 }
 
 // KeptAtEnd is what Kept has found at the end of Run.

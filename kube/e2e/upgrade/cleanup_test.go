@@ -184,7 +184,7 @@ func TestKeptAfterAFailure(t *testing.T) {
 					op.Command(event.Command{Name: event.Resume})
 				}
 			})
-			if want := "not deleted: ConfigMap/new (not owned by this release)"; out.State.Exit != 1 || !strings.Contains(out.State.Outcome, want) {
+			if want := "ConfigMap/new is kept: not owned by this release"; out.State.Exit != 1 || !strings.Contains(out.State.Outcome, want) {
 				t.Errorf("exit %d, %q, want %q", out.State.Exit, out.State.Outcome, want)
 			}
 		})
