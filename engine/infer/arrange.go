@@ -116,6 +116,7 @@ func (a *arranger) to(e *Edge) *node   { return a.reader.nodes[e.at.to] }
 func (a *arranger) arrange() {
 	a.findPlain()
 	a.findOwners()
+	a.shareWithBase()
 	a.makeUnits()
 	for _, path := range a.paths {
 		a.findDependencies(path)
@@ -187,6 +188,31 @@ func (a *arranger) markOwner(owner, n *node, owned []*node) {
 		}
 		a.markOwner(owner, to, owned)
 	}
+}
+
+// shareWithBase makes what an object of the base unit needs come before all workloads, too, even if only one workload needs it: the base
+// unit waits for none.
+func (a *arranger) shareWithBase() {
+	for _, n := range slices.Backward(a.sorted) { // what waits comes first
+		if !a.plain[n.at] || a.joinsOwner(n) || a.staysAlone(n) {
+			continue
+		}
+		for _, e := range a.out[n.at] {
+			if to := a.to(e); to.Chart == n.Chart {
+				a.shared[to.at] = true
+			}
+		}
+	}
+}
+
+// joinsOwner reports whether a plain object joins the unit of the only object that needs it.
+func (a *arranger) joinsOwner(n *node) bool {
+	return a.owner[n.at] != nil && !a.shared[n.at] && !lateKinds[n.kind]
+}
+
+// staysAlone reports whether a plain object is a claim that nobody uses.
+func (a *arranger) staysAlone(n *node) bool {
+	return n.kind == claim && a.owner[n.at] == nil && !a.shared[n.at]
 }
 
 // declaredGroup returns the group that an object declares, the groups to wait for, and whether it is a layer.

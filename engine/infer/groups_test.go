@@ -72,6 +72,25 @@ func TestGroupsOfAChart(t *testing.T) {
 			"shop:db: Service/shop-db StatefulSet/shop-db after shop:base",
 			"shop:web: Deployment/shop-web after shop:db")
 	})
+	t.Run("objects that no workload needs, in the Namespace of a workload", func(t *testing.T) {
+		in := func(text string) string {
+			return strings.Replace(text, "metadata: {", "metadata: {namespace: own, ", 1)
+		}
+		checkGroups(t, shop, object("v1", "Namespace", "own", "")+in(pod("Deployment", "shop-web", calls("shop-db.ns")))+in(object("v1", "ConfigMap", "nobodys", ""))+serviceOf("shop-db")+pod("StatefulSet", "shop-db", "{}"),
+			"shop:base: Namespace/own ConfigMap/nobodys",
+			"shop:db: Service/shop-db StatefulSet/shop-db after shop:base",
+			"shop:web: Deployment/shop-web after shop:db")
+	})
+	t.Run("a role of a workload and of people", func(t *testing.T) {
+		binding := func(name, subject string) string {
+			return object("rbac.authorization.k8s.io/v1", "RoleBinding", name, "roleRef: {kind: Role, name: r}\nsubjects: ["+subject+"]")
+		}
+		checkGroups(t, shop, object("rbac.authorization.k8s.io/v1", "Role", "r", "rules: [{apiGroups: [''], resources: [pods], verbs: [get]}]")+binding("of-web", "{kind: ServiceAccount, name: sa}")+
+			binding("of-people", "{kind: Group, name: people}")+object("v1", "ServiceAccount", "sa", "")+pod("Deployment", "shop-web", "{serviceAccountName: sa}")+object("networking.k8s.io/v1", "Ingress", "shop", "spec: {defaultBackend: {service: {name: shop-web}}}")+serviceOf("shop-web"),
+			"shop:base: Role/r RoleBinding/of-people",
+			"shop:web: ServiceAccount/sa RoleBinding/of-web Service/shop-web Deployment/shop-web after shop:base",
+			"shop:ingress: Ingress/shop after shop:web")
+	})
 	t.Run("custom resources", func(t *testing.T) {
 		checkGroups(t, shop, object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "topics.q.x", "spec: {group: q.x, names: {kind: Topic, plural: topics}}")+
 			pod("Deployment", "shop-operator", "{serviceAccountName: sa}")+object("v1", "ServiceAccount", "sa", "")+

@@ -21,6 +21,7 @@ func release(rnd *rand.Rand, workloads int) (*plan.Chart, []Object) {
 	g := &generator{rnd: rnd, charts: charts, workloads: workloads}
 	for i := range workloads {
 		g.workload(i)
+		g.strays(i)
 	}
 	g.add("shop", "apiextensions.k8s.io", "CustomResourceDefinition", "", "topics.q.x", map[string]any{"group": "q.x", "names": map[string]any{"kind": "Topic", "plural": "topics"}})
 	g.out[len(g.out)-1].Defines = plan.GroupKind{Group: "q.x", Kind: "Topic"}
@@ -89,6 +90,21 @@ func (g *generator) workload(i int) {
 	g.add(chart, "networking.k8s.io", "Ingress", "ns", name, map[string]any{"defaultBackend": map[string]any{"service": map[string]any{"name": fmt.Sprintf("w%d", g.other(i))}}})
 	if i%50 == 0 && i < 1000 { // each waits for every workload that may write its status
 		g.add(chart, "q.x", "Topic", "ns", name, nil)
+	}
+}
+
+// strays makes objects that no workload needs, which need some that one workload needs: its namespace, its role.
+func (g *generator) strays(i int) {
+	chart, own := g.charts[g.rnd.IntN(len(g.charts))], fmt.Sprintf("own%d", i)
+	switch g.rnd.IntN(6) {
+	case 0:
+		g.add(chart, "", "Namespace", "", own, nil)
+		g.add(chart, "apps", "Deployment", own, own, map[string]any{"template": map[string]any{"spec": map[string]any{}}})
+		g.add(chart, "", "ConfigMap", own, own, nil)
+	case 1:
+		binding := g.add(chart, rbac, "RoleBinding", "ns", own, nil)
+		binding["roleRef"] = map[string]any{"kind": "Role", "name": fmt.Sprintf("w%d", g.other(i))}
+		binding["subjects"] = []any{map[string]any{"kind": "Group", "name": "people"}}
 	}
 }
 

@@ -64,11 +64,10 @@ func (a *arranger) belongsToFollower(n *node) bool {
 // putPlain assigns a plain object to the unit of its owner. What several objects use comes before all of them, in the
 // base unit, so that none of them waits for another. A claim that nobody uses stays on its own.
 func (a *arranger) putPlain(n *node) {
-	owner := a.owner[n.at]
 	switch {
-	case owner != nil && !a.shared[n.at] && !lateKinds[n.kind]:
-		a.put(n, a.unit[owner.at])
-	case n.kind == claim && owner == nil && !a.shared[n.at]:
+	case a.joinsOwner(n):
+		a.put(n, a.unit[a.owner[n.at].at])
+	case a.staysAlone(n):
 		a.put(n, a.unitFor(n.Chart, loose, n.name().Kind))
 	default:
 		a.put(n, a.unitFor(n.Chart, base, ""))
