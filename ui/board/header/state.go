@@ -218,6 +218,8 @@ func (h *Header) watchMark() theme.Mark {
 	switch {
 	case h.Tally.Failed > 0, record == "failed":
 		status = event.Failed
+	case h.Tally.Degraded > 0:
+		status = event.Degraded
 	case h.Tally.Done == h.Tally.Total && (record == "" || record == "deployed" || record == "superseded"):
 		status = event.Ready
 	}
