@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -328,7 +329,7 @@ func (h *harness) runWithFaults(o operation, want *baseline, rng *rand.Rand) (wh
 	}
 	wrong = append(wrong, h.waitUntil(want.target, true)...)
 	requests, _ := tr.sent()
-	wrong = append(wrong, h.excessRequests(requests, want, outageEnd)...)
+	wrong = append(wrong, h.excessRequests(requests, want, p.duration, outageEnd)...)
 	if len(wrong) > 0 {
 		return what, errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.outputTail())
 	}
@@ -336,11 +337,21 @@ func (h *harness) runWithFaults(o operation, want *baseline, rng *rand.Rand) (wh
 	return what, nil
 }
 
-// excessRequests reports too many requests: more than 1.5 times as many as without faults plus 10, or bursts of the same
-// request when the API server is back.
-func (h *harness) excessRequests(requests []request, want *baseline, outageEnd time.Time) (wrong []string) {
-	if n := len(requests); n > want.total*3/2+10 {
-		wrong = append(wrong, fmt.Sprintf("%d requests, without faults %d", n, want.total))
+// excessRequests reports too many requests: more than 1.5 times as many as without faults plus 10, and 3 for each second that the run
+// took longer, because it looks at the cluster while it waits; or bursts of the same request when the API server is back.
+func (h *harness) excessRequests(requests []request, want *baseline, took time.Duration, outageEnd time.Time) (wrong []string) {
+	longer := max(took-want.took, 0)
+	if n := len(requests); n > want.total*3/2+10+3*int(longer.Seconds()) {
+		more := map[string]int{}
+		for _, q := range requests {
+			more[h.withoutNamespace(q.key)]++
+		}
+		for key := range more {
+			more[key] -= want.keys[key]
+		}
+		most := slices.SortedFunc(maps.Keys(more), func(a, b string) int { return more[b] - more[a] })[:3]
+		wrong = append(wrong, fmt.Sprintf("%d requests, without faults %d; it took %s longer; most are more of %s (%d), %s (%d), %s (%d)", n, want.total, longer.Round(time.Second),
+			most[0], more[most[0]], most[1], more[most[1]], most[2], more[most[2]]))
 	}
 	if outageEnd.IsZero() {
 		return wrong

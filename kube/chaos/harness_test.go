@@ -333,6 +333,7 @@ type baseline struct {
 	total           int            // requests
 	keys            map[string]int // how often each was sent
 	writes, records int
+	took            time.Duration
 }
 
 var (
@@ -365,7 +366,7 @@ func baselineOf(t *testing.T, o operation, withCRD bool) (*baseline, error) {
 
 // measure returns the result of an operation that ran without faults.
 func (h *harness) measure(p *process, tr *tracker) *baseline {
-	s := &baseline{exitCode: p.exitCode, keys: map[string]int{}}
+	s := &baseline{exitCode: p.exitCode, keys: map[string]int{}, took: p.duration}
 	// The hook's pod is deleted in the background.
 	within(h.t.Context(), slowdown*time.Second, func() bool { _, there := h.snapshot().objects["Pod/hook-pod"]; return !there })
 	s.target = h.snapshot()
