@@ -50,7 +50,7 @@ func (t Observation) Apply(_ context.Context, _ *plan.Group, o plan.Object) (run
 const autoscaler = "kube-controller-manager"
 
 // driftOf returns a function that returns the fields of an object that others have changed since it was applied (S18), and its owner if
-// that is another release.
+// that is another release, or gone because somebody has deleted the object and created it again.
 func driftOf(i *resource.Info, f *manifest.Fact, scope manifest.Scope) func(*unstructured.Unstructured) []event.Drift {
 	u, ok := i.Object.(*unstructured.Unstructured)
 	if !ok {
@@ -62,8 +62,12 @@ func driftOf(i *resource.Info, f *manifest.Fact, scope manifest.Scope) func(*uns
 		ignored = nil // the plan warns about it
 	}
 	return func(live *unstructured.Unstructured) (drift []event.Drift) {
-		if owner := manifest.OwnerOf(live); scope.OwnedByOther(owner) {
+		switch owner := manifest.OwnerOf(live); {
+		case scope.OwnedByOther(owner):
 			drift = append(drift, event.Drift{Field: manifest.OwnerField, Manager: owner})
+		case owner == "" && !f.Rule.Hook && manifest.WrittenByHelm(live).IsZero() && len(live.GetManagedFields()) > 0:
+			by := live.GetManagedFields()
+			drift = append(drift, event.Drift{Field: manifest.OwnerField, Gone: true, Manager: by[0].Manager, At: manifest.LastWritten(by[:1])})
 		}
 		for _, d := range manifest.Taken(recorded, live) {
 			if d.Manager != "" && d.Manager != autoscaler && !plan.InPointer(d.Pointer(), ignored) {

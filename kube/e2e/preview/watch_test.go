@@ -1,6 +1,7 @@
 package preview
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
+	"lockstep/kube/manifest"
 	"lockstep/kube/view"
 )
 
@@ -122,6 +124,34 @@ func TestViewOfOtherReleases(t *testing.T) {
 	old.Await("revision 1, whose objects are gone", func(s *event.State) bool { return s.Operation.Revision == 1 && rig.AllGroups(s, event.Gone) })
 	old.Stop()
 	if err := <-old.Done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestViewOfAnObjectCreatedAgain: somebody deletes an object of the release and creates another one of its name, which is not the
+// release's (S18).
+func TestViewOfAnObjectCreatedAgain(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil), rig.ConfigMap("b", nil)), nil))
+	if err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.Create(rig.ConfigMap("a", nil))
+	v := r.OpenView(0)
+	v.Await("only a has lost its owner", func(s *event.State) bool {
+		lost := map[string]int{}
+		for _, o := range s.Drifted() {
+			for _, d := range o.Drift {
+				if d.Field == manifest.OwnerField && d.Gone && d.Manager != "" {
+					lost[o.Object.Name]++
+				}
+			}
+		}
+		return maps.Equal(lost, map[string]int{"a": 1})
+	})
+	v.Stop()
+	if err := <-v.Done; err != nil {
 		t.Error(err)
 	}
 }
