@@ -264,14 +264,12 @@ func (m *machine) startStage(def Stage, run *StageRun) {
 		}
 	}
 	m.stage = s
-	if s.removes() && m.removed == nil {
+	if m.removed == nil {
 		m.removed = map[plan.Object]bool{}
 	}
 	for _, g := range s.groups {
 		for _, o := range g.objects {
-			if s.removes() {
-				m.removed[o.Object] = true
-			}
+			m.removed[o.Object] = s.removes()
 		}
 	}
 	m.restartHeartbeat()
