@@ -8,11 +8,17 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/resource"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/run"
+	"lockstep/engine/text"
 	"lockstep/kube/connect"
+	"lockstep/kube/diagnose"
 	"lockstep/kube/manifest"
 	"lockstep/kube/status"
 )
@@ -169,4 +175,48 @@ func (a *Applied) Reported(o plan.Object) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.objects[o].answered = a.objects[o].seen
+}
+
+// noteRefusal records whether the apply of an object was refused. The objects that follow in its group are then not sent.
+func (t *Target) noteRefusal(g *plan.Group, obj plan.Object, err error) {
+	t.attempts[obj].refused.Store(err != nil)
+	if err == nil {
+		return
+	}
+	for _, o := range g.Objects {
+		if a := t.attempts[o]; a != nil {
+			a.refused.Store(true)
+		}
+	}
+}
+
+// compared returns the observation of a ready object that was refused, or not sent: it is in progress while it differs from the
+// chart's (R44).
+func (t *Target) compared(ctx context.Context, ob run.Observation) run.Observation {
+	i, a := t.infos[ob.Object], t.attempts[ob.Object]
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.refused.Load() {
+		return ob
+	}
+	live, err := t.read(ctx, i)
+	if err != nil {
+		ob.Status, ob.Message = event.InProgress, diagnose.Unreadable(ob.Object.String(), err)
+		return ob
+	}
+	sent := manifest.AsStored(i.Object.(*unstructured.Unstructured))
+	sent.SetResourceVersion("") // of the request
+	sent.SetUID("")
+	var differs []string
+	for _, d := range slices.Concat(manifest.Differences(sent, live), manifest.Rewritten(sent, live)) {
+		differs = append(differs, d.Field)
+	}
+	if len(differs) > 0 {
+		ob.Status, ob.Message = event.InProgress, "not applied, and differs from the chart in "+text.JoinAnd(differs)+"; a retry applies it"
+	}
+	return ob
+}
+
+func (t *Target) read(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
+	return t.session.Client.Dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,12 +16,15 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/utils/ptr"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/refs"
 	"lockstep/engine/run"
 	"lockstep/engine/text"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
+	"lockstep/kube/manifest"
+	"lockstep/kube/status"
 )
 
 // Replacement is an object that cannot be updated, so the operation deletes it and creates it again.
@@ -74,7 +78,7 @@ func (t *Target) replace(ctx context.Context, g *plan.Group, i *resource.Info, r
 	if out := t.stillThere(ctx, i); out.WaitGone != nil {
 		return out, nil
 	}
-	return t.Apply(ctx, g, r.Object)
+	return t.apply(ctx, g, r.Object, i)
 }
 
 var setKind = plan.GroupKind{Group: "apps", Kind: "StatefulSet"}
@@ -146,4 +150,25 @@ func WhyNotReplaced(ctx context.Context, c *connect.Client, o plan.Object, live 
 		return objectsOf(ctx, c, o.Name, func(*metav1.PartialObjectMetadata) bool { return true })
 	}
 	return "", nil
+}
+
+// hasFailed reports whether an object is now a failed Job or Pod of this release.
+func (t *Target) hasFailed(ctx context.Context, i *resource.Info, f *manifest.Fact) bool {
+	live, err := t.read(ctx, i)
+	return err == nil && status.HasFailed(live, f.Rule) && t.session.LookAtOwner(ctx, i) == nil
+}
+
+// runsAgain reports whether a retry replaces an object, because applying it would not restart it: a hook's Job or Pod, or one that
+// is not ready. One that is has nothing to do with the failure: a migration does not run twice (R44).
+func (t *Target) runsAgain(ctx context.Context, i *resource.Info, f *manifest.Fact, obj plan.Object) bool {
+	if obj.Kind != "Job" && obj.Kind != "Pod" {
+		return false
+	}
+	if t.hooks[obj] != nil {
+		return true
+	}
+	live, err := t.read(ctx, i)
+	rule := f.Rule
+	rule.JobsComplete = true
+	return err != nil || status.Compute(live, rule, time.Now()).Status != event.Ready
 }

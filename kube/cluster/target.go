@@ -82,6 +82,7 @@ type Target struct {
 
 // attempts are the attempts to apply an object, without those that had no effect.
 type attempts struct {
+	mu       sync.Mutex // held while the object is sent, which changes its Info
 	count    atomic.Int32
 	replaces atomic.Bool  // an earlier object was deleted for the one that is applied
 	refused  atomic.Bool  // the last one was, or that of an object of its group, so that this one may never be sent
@@ -164,7 +165,15 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (out
 	if i == nil {
 		return run.Response{}, fmt.Errorf("apply %s: not part of this operation", obj)
 	}
-	defer func() { t.noteRefusal(g, obj, err) }()
+	a := t.attempts[obj]
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out, err = t.apply(ctx, g, obj, i)
+	t.noteRefusal(g, obj, err)
+	return out, err
+}
+
+func (t *Target) apply(ctx context.Context, g *plan.Group, obj plan.Object, i *resource.Info) (run.Response, error) {
 	if err := t.session.beforeWrite(ctx, g, obj, false); err != nil {
 		return run.Response{}, err
 	}
@@ -188,7 +197,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (out
 		return out, nil
 	}
 	if t.session.Resumes && !retry && hook == nil && len(diagnose.Immutable(err)) > 0 && t.hasFailed(ctx, i, f) {
-		return t.Apply(ctx, g, obj) // a retry, which replaces it
+		return t.apply(ctx, g, obj, i) // a retry, which replaces it
 	}
 	if r, planned := t.session.Replaces[obj]; planned && !r.Failed && hook == nil && len(diagnose.Immutable(err)) > 0 {
 		return t.replace(ctx, g, i, r, err)
@@ -212,7 +221,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (out
 	}
 	out, again := t.accepted(ctx, i, f, obj, retry)
 	if again {
-		return t.Apply(ctx, g, obj) // a retry, which replaces it
+		return t.apply(ctx, g, obj, i) // a retry, which replaces it
 	}
 	return out, nil
 }
@@ -295,27 +304,6 @@ func (t *Target) applyGenerated(ctx context.Context, i *resource.Info, f *manife
 // refused adds to an error why the API server refused an object, and what to do.
 func (t *Target) refused(ctx context.Context, obj plan.Object, err error) error {
 	return t.session.Diagnoser().ExplainRefusal(ctx, obj, err)
-}
-
-// hasFailed reports whether an object is now a failed Job or Pod of this release.
-func (t *Target) hasFailed(ctx context.Context, i *resource.Info, f *manifest.Fact) bool {
-	live, err := t.read(ctx, i)
-	return err == nil && status.HasFailed(live, f.Rule) && t.session.LookAtOwner(ctx, i) == nil
-}
-
-// runsAgain reports whether a retry replaces an object, because applying it would not restart it: a hook's Job or Pod, or one that
-// is not ready. One that is has nothing to do with the failure: a migration does not run twice (R44).
-func (t *Target) runsAgain(ctx context.Context, i *resource.Info, f *manifest.Fact, obj plan.Object) bool {
-	if obj.Kind != "Job" && obj.Kind != "Pod" {
-		return false
-	}
-	if t.hooks[obj] != nil {
-		return true
-	}
-	live, err := t.read(ctx, i)
-	rule := f.Rule
-	rule.JobsComplete = true
-	return err != nil || status.Compute(live, rule, time.Now()).Status != event.Ready
 }
 
 // reportRetries reports the retries of requests for an object until stop is called.

@@ -5,23 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/metadata"
 
-	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/engine/text"
-	"lockstep/kube/diagnose"
-	"lockstep/kube/manifest"
 )
 
 // Terminating reports whether an object exists and is being deleted.
@@ -97,43 +92,4 @@ func (t *Target) blockedBy(i *resource.Info, old metav1.Object) run.Response {
 		})
 	}
 	return out
-}
-
-// noteRefusal records whether the apply of an object was refused. The objects that follow in its group are then not sent.
-func (t *Target) noteRefusal(g *plan.Group, obj plan.Object, err error) {
-	t.attempts[obj].refused.Store(err != nil)
-	if err == nil {
-		return
-	}
-	for _, o := range g.Objects {
-		if a := t.attempts[o]; a != nil {
-			a.refused.Store(true)
-		}
-	}
-}
-
-// compared returns the observation of a ready object that was refused, or not sent: it is in progress while it differs from the
-// chart's (R44).
-func (t *Target) compared(ctx context.Context, ob run.Observation) run.Observation {
-	i := t.infos[ob.Object]
-	live, err := t.read(ctx, i)
-	if err != nil {
-		ob.Status, ob.Message = event.InProgress, diagnose.Unreadable(ob.Object.String(), err)
-		return ob
-	}
-	sent := manifest.AsStored(i.Object.(*unstructured.Unstructured))
-	sent.SetResourceVersion("") // of the request
-	sent.SetUID("")
-	var differs []string
-	for _, d := range slices.Concat(manifest.Differences(sent, live), manifest.Rewritten(sent, live)) {
-		differs = append(differs, d.Field)
-	}
-	if len(differs) > 0 {
-		ob.Status, ob.Message = event.InProgress, "not applied, and differs from the chart in "+text.JoinAnd(differs)+"; a retry applies it"
-	}
-	return ob
-}
-
-func (t *Target) read(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
-	return t.session.Client.Dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
 }
