@@ -88,6 +88,8 @@ func (r *run) consume(e event.Event) {
 		r.group(e)
 	case event.KindObject:
 		r.object(e)
+	case event.KindDiagnosis:
+		r.diagnosis(e)
 	case event.KindRun:
 		r.steered(e)
 	case event.KindServer:

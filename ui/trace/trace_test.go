@@ -333,3 +333,23 @@ func TestPodsOfAJob(t *testing.T) {
 		}
 	}
 }
+
+// TestDiagnosisAfterTheFailure: what is found about a group that has failed is in its span, which ends when the group failed.
+func TestDiagnosisAfterTheFailure(t *testing.T) {
+	exit := 1
+	failed := group("s:a", event.Failed)
+	failed.Object, failed.Cause = pod, "exited with code 3"
+	found := event.Event{Kind: event.KindDiagnosis, Phase: "apply", Group: "s:a", Object: pod, Cause: "container main exited with code 3", Details: &event.Details{Source: event.Source{Pod: "a-1", Container: "main"}}}
+	to := recorded(t, []event.Event{
+		install, phases, group("s:a", event.Running), object(event.Applying, ""), object(event.Applied, event.Created), // 1 to 5
+		object(event.Failed, ""), failed, found, // 6, 7, 8
+		{Kind: event.KindOperation, Status: event.Failed, Exit: &exit}, // 9
+	})
+	s := receiver.Named(to.Spans(), "s:a")
+	if s == nil || receiver.Attribute(s, keyPod) != "a-1" || receiver.Attribute(s, keyContainer) != "main" {
+		t.Fatalf("the span is %v", s)
+	}
+	if end := time.Unix(0, int64(s.EndTimeUnixNano)).UTC(); end.Second() != 7 {
+		t.Errorf("it ended at %s", end)
+	}
+}

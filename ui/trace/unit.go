@@ -23,25 +23,34 @@ type unit struct {
 	stage   oteltrace.Span                 // the open child
 	objects map[plan.Object]oteltrace.Span // the open ones
 	// answered are the objects for which the API server has answered the request.
-	answered      map[plan.Object]bool
-	ended, failed bool
+	answered map[plan.Object]bool
+	ended    bool
+	// failedAt is when the group failed. Its span stays open until it is retried or the run ends, because a diagnosis may follow.
+	failedAt time.Time
 }
 
 func (u *unit) span() oteltrace.Span { return oteltrace.SpanFromContext(u.ctx) }
 
-func (u *unit) open() bool { return u != nil && !u.ended }
+func (u *unit) open() bool { return u != nil && !u.ended && u.failedAt.IsZero() }
 
-// end ends the spans of the unit.
+// end ends the spans of the unit, when it failed or at a time.
 func (u *unit) end(at time.Time) {
 	if u.ended {
 		return
 	}
+	if !u.failedAt.IsZero() {
+		at = u.failedAt
+	}
+	u.endStage(at)
+	u.span().End(oteltrace.WithTimestamp(at))
+	u.ended = true
+}
+
+func (u *unit) endStage(at time.Time) {
 	for _, o := range u.objects {
 		o.End(oteltrace.WithTimestamp(at))
 	}
 	u.stage.End(oteltrace.WithTimestamp(at))
-	u.span().End(oteltrace.WithTimestamp(at))
-	u.ended = true
 }
 
 // enter ends the current stage of a unit and starts the next one.
@@ -88,7 +97,8 @@ func (r *run) begin(g *event.GroupState, at time.Time) *unit {
 	if previous != nil {
 		u.attempt, since = previous.attempt+1, at
 		links = append(links, oteltrace.Link{SpanContext: previous.span().SpanContext(), Attributes: []attribute.KeyValue{attribute.Int(keyAttempt, previous.attempt)}})
-		if previous.failed {
+		if !previous.failedAt.IsZero() {
+			previous.end(at)
 			r.meters.add(r.meters.groupRetries, r.labels(attribute.String(keyGroup, g.ID), attribute.String(keyPhase, g.Phase)))
 		}
 	}
@@ -137,18 +147,34 @@ func (r *run) finish(u *unit, g *event.GroupState, e event.Event) {
 		span.SetAttributes(known(attribute.String(keySkip, string(g.Skip.By)))...)
 	}
 	if g.Status == event.Failed {
-		u.failed = true
-		roots := r.state.Roots()
-		why := event.Root{Cause: cmp.Or(g.Cause, g.Message), Evidence: g.Evidence, Timeout: g.Timeout}
-		if i := slices.IndexFunc(roots, func(root event.Root) bool { return root.Group == g }); i >= 0 {
-			why = roots[i]
-		}
-		fail(span, why, why.Cause, event.Failed)
+		u.endStage(e.Time)
+		u.failedAt = e.Time
+		r.explain(u, g)
+	} else {
+		u.end(e.Time)
 	}
-	u.end(e.Time)
 	if !g.Started.IsZero() {
 		r.meters.record(r.meters.group, e.Time.Sub(g.Started), r.labels(
 			attribute.String(keyGroup, g.ID), attribute.String(keyPhase, g.Phase), attribute.String(keyStatus, string(g.Status))))
+	}
+}
+
+// explain makes the span of a failed group an error, with what is known of its cause.
+func (r *run) explain(u *unit, g *event.GroupState) {
+	roots := r.state.Roots()
+	why := event.Root{Cause: cmp.Or(g.Cause, g.Message), Evidence: g.Evidence, Timeout: g.Timeout}
+	if i := slices.IndexFunc(roots, func(root event.Root) bool { return root.Group == g }); i >= 0 {
+		why = roots[i]
+	}
+	fail(u.span(), why, why.Cause, event.Failed)
+}
+
+// diagnosis adds what is found about a group after it has failed.
+func (r *run) diagnosis(e event.Event) {
+	if g := r.state.Find(e.Phase, e.Group); g != nil && g.Status == event.Failed {
+		if u := r.units[g.Unit()]; u != nil && !u.ended {
+			r.explain(u, g)
+		}
 	}
 }
 
