@@ -116,7 +116,7 @@ func TestTraceOfARun(t *testing.T) {
 					t.Errorf("status of the failed %s: %v", s.Name, s.Status)
 				}
 			}
-			if tree := receiver.Tree(all, failed, ""); !strings.Contains(tree, "\n  rollback\n    delete shop:api (rollback)\n") || !strings.Contains(tree, "\n  shop:web\n    waiting\n  rollback") {
+			if tree := receiver.Tree(all, failed, ""); !strings.Contains(tree, "\n  rollback\n    delete shop:api (rollback)\n") || !strings.Contains(tree, "\n  shop:web\n    waiting\n  shop:api\n") {
 				t.Errorf("the failed run:\n%s", tree)
 			}
 			m.run(2, "install", "shop", chart, "-n", ns, "--no-tui", "--set", "mode=null", "--break-on", "nothing")
