@@ -33,7 +33,7 @@ type machine struct {
 	timeouts       timeouts
 	rollback       rollback
 	epoch          int                  // counts rollbacks and edited revisions; observations of an earlier epoch are ignored
-	removed        map[plan.Object]bool // by the last stage of this epoch that has them: that they go is no change by others
+	removed        map[plan.Object]bool // by this epoch, and not brought back since: that they go is no change by others
 	firstFailure   *Failure             // of a group that stayed failed; it explains the end of the run
 	failed         string               // why the run fails, "" while it may succeed
 	keeping        keeping

@@ -264,15 +264,24 @@ func (m *machine) startStage(def Stage, run *StageRun) {
 		}
 	}
 	m.stage = s
+	m.noteRemoved(s)
+	m.restartHeartbeat()
+}
+
+// noteRemoved records which objects a stage removes, and that it brings others.
+func (m *machine) noteRemoved(s *stage) {
 	if m.removed == nil {
 		m.removed = map[plan.Object]bool{}
 	}
 	for _, g := range s.groups {
 		for _, o := range g.objects {
-			m.removed[o.Object] = s.removes()
+			if s.removes() {
+				m.removed[o.Object] = true
+			} else {
+				delete(m.removed, o.Object)
+			}
 		}
 	}
-	m.restartHeartbeat()
 }
 
 func (s *stage) add(def *plan.Group) {

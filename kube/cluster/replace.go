@@ -46,7 +46,7 @@ func (t *Target) replace(ctx context.Context, g *plan.Group, i *resource.Info, r
 	failed := func(why any) (run.Response, error) {
 		return run.Response{}, fmt.Errorf("%s; it cannot be replaced: %v", strings.Join(diagnose.Immutable(refusal), ", "), why)
 	}
-	live, err := t.session.Client.Dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+	live, err := t.read(ctx, i)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return failed(err)
 	}

@@ -160,7 +160,7 @@ func (t *Target) createGenerated(ctx context.Context, i *resource.Info, obj plan
 
 // Apply applies one object. It looks up a late kind again (R29). It replaces a Job or Pod on a retry, and one that failed in
 // the run that this run resumes, because applying it again would not restart it (R44, R50).
-func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (out run.Response, err error) {
+func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run.Response, error) {
 	i := t.infos[obj]
 	if i == nil {
 		return run.Response{}, fmt.Errorf("apply %s: not part of this operation", obj)
@@ -168,7 +168,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (out
 	a := t.attempts[obj]
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	out, err = t.apply(ctx, g, obj, i)
+	out, err := t.apply(ctx, g, obj, i)
 	t.noteRefusal(g, obj, err)
 	return out, err
 }

@@ -125,13 +125,17 @@ func rolledBack(info event.Operation) string {
 // lookTimeout limits the reads of the objects that a run leaves.
 const lookTimeout = 10 * time.Second
 
+func (op *Operation) attemptsSoFar() []*attempt {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	return slices.Clone(op.attempts)
+}
+
 // leftBehind names the objects that the run created and that still exist (R43), "" for none.
 func (op *Operation) leftBehind() string {
 	x := effectsOf(op.feed.Events())
 	deleting, left := x.deleting, x.left
-	op.mu.Lock()
-	attempts := slices.Clone(op.attempts)
-	op.mu.Unlock()
+	attempts := op.attemptsSoFar()
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
 	others := make([]bool, len(left))
@@ -208,9 +212,7 @@ func (op *Operation) untouched(revs *release.Revisions, target *rel1.Release) fu
 	if op.prepared.Common.Journal.Before().Start != nil || slices.ContainsFunc(slices.Concat(revs.All, revs.Pruned()), earlier) {
 		return nil
 	}
-	op.mu.Lock()
-	attempts := slices.Clone(op.attempts)
-	op.mu.Unlock()
+	attempts := op.attemptsSoFar()
 	return func(o plan.Object) bool { return !x.touched[o] || sentInVain(attempts, o) }
 }
 
@@ -228,9 +230,7 @@ func sentInVain(attempts []*attempt, o plan.Object) bool {
 // that it had taken over; "" for nothing.
 func (op *Operation) Kept() string {
 	deleted := effectsOf(op.feed.Events()).deleted
-	op.mu.Lock()
-	attempts := slices.Clone(op.attempts)
-	op.mu.Unlock()
+	attempts := op.attemptsSoFar()
 	var removed helmkube.ResourceList
 	for _, a := range attempts {
 		removed = append(removed, a.task.prepared.Old.List.Filter(func(i *resource.Info) bool {
