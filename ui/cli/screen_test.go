@@ -129,7 +129,11 @@ func (c *terminal) raw() string {
 // mark returns the current position in the output, for await.
 func (c *terminal) mark() int { return len(c.shown()) }
 
-// await waits until one of the texts is sent after a mark.
+// unspaced returns a text without white space: a terminal wraps a text where it does not
+// fit, and the screen moves the cursor over blanks.
+func unspaced(s string) string { return strings.Join(strings.Fields(s), "") }
+
+// await waits until one of the texts is sent after a mark, wherever it is wrapped.
 func (c *terminal) await(since int, texts ...string) {
 	c.t.Helper()
 	read := -1
@@ -140,8 +144,9 @@ func (c *terminal) await(since int, texts ...string) {
 		}
 		read = n
 		shown := c.shown()
+		sent := unspaced(shown[min(since, len(shown)):])
 		for _, text := range texts {
-			if strings.Contains(shown[min(since, len(shown)):], text) {
+			if strings.Contains(sent, unspaced(text)) {
 				return
 			}
 		}
