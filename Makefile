@@ -115,7 +115,7 @@ compat: all
 		program=$(CURDIR)/bin/compat/control-plane-v$$v; \
 		patch=$$(sed -n 's|^.*k8s.io/kubernetes v||p' kube/compat/v$$v.mod); \
 		[ -x $$program ] || echo "building the control plane of Kubernetes $$patch once, about 5 minutes"; \
-		(cd kube/compat && $(GO) build -p 2 -modfile=v$$v.mod -ldflags "-s -w -X $(STAMP)Major=1 -X $(STAMP)Minor=$${v#1.} -X $(STAMP)Version=v$$patch" -o $$program .) || exit; \
+		(cd kube/compat && $(STATIC) $(GO) build -p 2 -modfile=v$$v.mod -ldflags "-s -w -X $(STAMP)Major=1 -X $(STAMP)Minor=$${v#1.} -X $(STAMP)Version=v$$patch" -o $$program .) || exit; \
 		printf '#!/bin/sh\nexec "%s" --control-plane "%s" "$$@"\n' $(CURDIR)/bin/lockstep-sandbox $$program >bin/compat/lockstep-sandbox-v$$v; \
 		chmod +x bin/compat/lockstep-sandbox-v$$v; \
 		echo "testing on Kubernetes $$patch"; \
