@@ -75,3 +75,17 @@ func commandOf(list []any) string {
 	}
 	return strings.Join(line, " ")
 }
+
+// containerCommand returns the command line of a container that has its program and its arguments in two lists, "" of anything else.
+func containerCommand(container map[string]any) string {
+	program, args := listIn(container, "command"), listIn(container, "args")
+	if len(program) == 0 || len(args) == 0 {
+		return ""
+	}
+	return commandOf(slices.Concat(program, args))
+}
+
+func listIn(m map[string]any, field string) []any {
+	list, _ := m[field].([]any)
+	return list
+}

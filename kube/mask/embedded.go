@@ -116,8 +116,8 @@ var (
 // looksRandom reports whether a word among others looks like a secret.
 func looksRandom(v string) bool { return isShortSecret(v) && !ordinary.MatchString(v) }
 
-// secretsInFile returns what may be a secret in a file of a Secret: also any word that follows a name, and the last fields of lines
-// of nothing but fields (.pgpass, htpasswd).
+// secretsInFile returns what may be a secret in a file of a Secret: also any word that follows a name, the last fields of lines
+// of nothing but fields (.pgpass, htpasswd), and in YAML or JSON what looks random and is no address, whatever it is called.
 func secretsInFile(file string) (out []string) {
 	onlyFields := true
 	var last []string
@@ -136,6 +136,11 @@ func secretsInFile(file string) (out []string) {
 	}
 	if onlyFields {
 		out = append(out, last...)
+	}
+	for _, v := range scalars(asFile(file), nil) {
+		if looksRandom(v) && !strings.ContainsAny(v, "./: ") {
+			out = append(out, v)
+		}
 	}
 	return out
 }

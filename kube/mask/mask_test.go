@@ -40,6 +40,7 @@ func TestPasswordsInFilesOfSecrets(t *testing.T) {
 		"Azure":       "DefaultEndpointsProtocol=https;AccountKey=%s==;EndpointSuffix=core.windows.net",
 		"section":     "[mysql]\npwd: %s",
 		"XML":         "<user><password>%s</password></user>",
+		"plain names": `{"db": {"main": "%s", "host": "host", "port": 5432, "engine": "postgres16", "address": "db1.example:5432"}}`,
 	} {
 		const password = "kQ7vX2mt"
 		var m Mask
@@ -47,7 +48,7 @@ func TestPasswordsInFilesOfSecrets(t *testing.T) {
 		if got := m.Output("connecting with " + password + " to the server"); strings.Contains(got, password) {
 			t.Errorf("%s: %q", name, got)
 		}
-		if got, want := m.Output("host: user logs in as admin"), "host: user logs in as admin"; got != want {
+		if got, want := m.Output("host: user logs in as admin to postgres16 on db1.example:5432"), "host: user logs in as admin to postgres16 on db1.example:5432"; got != want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -207,6 +208,9 @@ func TestObjectHidesFields(t *testing.T) {
 		{"arguments", "{kind: Pod, args: [--password=one, --x=1]}", "{kind: Pod, args: [--password=two, --x=1, --token, t, --secret-name, nn, PGPASSWORD=p]}",
 			"{kind: Pod, args: [--password=(hidden), --x=1]}",
 			`{kind: Pod, args: ["--password=(hidden, changed)", --x=1, --token, "(hidden, changed)", --secret-name, nn, "PGPASSWORD=(hidden, changed)"]}`},
+		{"the arguments of a program in a list of its own", "{kind: Pod, command: [mysqladmin], args: [ping, -phunter2aa]}",
+			"{kind: Pod, command: [mysqladmin], args: [ping, -uroot, -phunter2bb]}", "{kind: Pod, command: [mysqladmin], args: [ping, -p(hidden)]}",
+			`{kind: Pod, command: [mysqladmin], args: [ping, -uroot, "-p(hidden, changed)"]}`},
 		{"fields", "{kind: DB, spec: {adminPassword: one, gone: {token: t}}}", "{kind: DB, spec: {adminPassword: one, secretName: n, existingSecret: n, tokenFile: f, tls: {secret: {name: x}}}}",
 			"{kind: DB, spec: {adminPassword: (hidden), gone: {token: (hidden)}}}", "{kind: DB, spec: {adminPassword: (hidden), secretName: n, existingSecret: n, tokenFile: f, tls: {secret: {name: x}}}}"},
 		{"replaced by references", "{kind: Pod, env: [{name: DB_PASSWORD, value: one}], password: one, data: {token: t}}",

@@ -116,6 +116,7 @@ func hideCredentials(value, old any) {
 	case map[string]any:
 		b, _ := old.(map[string]any)
 		name, _ := v["name"].(string)
+		defer hideCommand(listIn(v, "args"), commandSecrets(containerCommand(v)), hiddenIn(listIn(v, "args"), listIn(b, "args")))
 		for k, e := range v {
 			text, isText := e.(string)
 			switch {
@@ -170,18 +171,28 @@ func hideInList(list, old []any) {
 			hideCredentials(e, previous)
 		}
 	}
-	text := Hidden
-	if !slices.EqualFunc(list, old, sameScalar) && old != nil {
-		text = Changed
-	}
+	text := hiddenIn(list, old)
 	for i, a := range secretArguments(list) {
 		list[i] = a.prefix + text
 	}
+	hideCommand(list, commandSecrets(commandOf(list)), text)
+}
+
+// hiddenIn returns what replaces the secrets of a list. old is the previous list.
+func hiddenIn(list, old []any) string {
+	if !slices.EqualFunc(list, old, sameScalar) && old != nil {
+		return Changed
+	}
+	return Hidden
+}
+
+// hideCommand replaces the secrets of a command line in a list of its arguments.
+func hideCommand(list []any, secrets []string, with string) {
 	var m Mask
-	m.add(commandSecrets(commandOf(list)))
+	m.add(secrets)
 	for i, e := range list {
 		if s, isText := e.(string); isText && len(m.values) > 0 {
-			list[i] = strings.ReplaceAll(m.Text(s), Hidden, text)
+			list[i] = strings.ReplaceAll(m.Text(s), Hidden, with)
 		}
 	}
 }
@@ -221,6 +232,7 @@ func credentials(v any) (out []string) {
 		if value, ok := v["value"].(string); ok && isCredential(name) {
 			out = append(out, value)
 		}
+		out = append(out, commandSecrets(containerCommand(v))...)
 		for k, e := range v {
 			if text, ok := scalar(e); ok && isCredential(k) {
 				out = append(out, text)
