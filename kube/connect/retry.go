@@ -297,8 +297,10 @@ func (c *call) judge(resp *http.Response, err error) verdict {
 			return verdict{outcome: responded}
 		case !c.t.link.state().responded: // credentials that were never accepted may be wrong
 			return verdict{}
-		case Aggregated(c.target.Group):
-			return aggregated()
+		case Aggregated(c.target.Group): // which of the two servers it is that does not accept them is unknown
+			v := aggregated()
+			v.outcome = inconclusive
+			return v
 		}
 		return verdict{outcome: denied, retry: true, reason: reason + ": the credentials have expired, and there are no new ones yet"}
 	case http.StatusTooManyRequests:

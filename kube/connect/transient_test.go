@@ -15,7 +15,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,6 +186,35 @@ func TestUnauthorized(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUnauthorizedEverywhere expects one outage while the API server accepts no credentials, also if objects of custom resources are
+// read meanwhile: the API server that serves their group may be another one, and its 401 says nothing about this one (R53).
+func TestUnauthorizedEverywhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		x, _ := renewable(operationContext(t), func(int, *http.Request) (*http.Response, error) {
+			if time.Since(start) < 16*time.Second {
+				return statusResponse(401, "Unauthorized"), nil
+			}
+			return response(200, someObject), nil
+		})
+		var told []string
+		tell := func(what string) { told = append(told, what) }
+		defer x.link.Listen(Listener{Unreachable: func(time.Time, time.Time, string) { tell("unreachable") }, Reachable: func() { tell("reachable") }})()
+		var reads sync.WaitGroup
+		for _, path := range []string{secretsPath, "/apis/example.com/v1/namespaces/n/widgets", "/apis/example.com/v1/namespaces/n/gadgets"} {
+			reads.Go(func() {
+				if resp, err := x.RoundTrip(request(t.Context(), "GET", path, "")); err != nil || resp.StatusCode != 200 {
+					t.Errorf("%s: %v, %v", path, resp, err)
+				}
+			})
+		}
+		reads.Wait()
+		if want := []string{"unreachable", "reachable"}; !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+	})
 }
 
 // TestRenewedCertificate expects that a client certificate in files is read again, for new connections (R53).
