@@ -31,14 +31,23 @@ var clients = []client{
 	newClient("sqlcmd", `sqlcmd`, `-P\s*`),
 	newClient("login ", `(?:docker|podman|registry|oras|crane|skopeo|buildah) login`, `-p\s+`),
 	newClient("curl", `curl`, `(?:-u\s*|-U\s*|--(?:proxy-)?user[\s=]+)`+login),
+	newClient("etcdctl", `etcdctl`, `--user[\s=]+`+login),
+	newClient("cypher-shell", `cypher-shell`, `-p\s*`),
+	newClient("rabbitmqadmin", `rabbitmqadmin`, `-p\s*`),
+	newClient("htpasswd", `htpasswd`, `-[a-zA-Z]*b[a-zA-Z]*\s+\S+\s+\S+\s+`),
+	newClient("mc alias", `mc alias set`, `\S+\s+\S+\s+\S+\s+`),
 }
 
 func newClient(word, names, option string) client {
 	return client{word, regexp.MustCompile(`(?:^|[^\w.-])` + names + words + option + literal)}
 }
 
+// continued matches the end of a line of a command that goes on in the next one.
+var continued = regexp.MustCompile(`\\\r?\n\s*`)
+
 // commandSecrets returns the passwords in command lines whose options are not named like credentials, as in mysql -pX.
 func commandSecrets(text string) (out []string) {
+	text = continued.ReplaceAllString(text, " ")
 	for _, c := range clients {
 		if !strings.Contains(text, c.word) {
 			continue

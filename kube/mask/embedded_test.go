@@ -40,6 +40,12 @@ func TestCredentialsInTexts(t *testing.T) {
 		"MongoDB":                  "mongosh -u root -p %s --eval 1",
 		"curl":                     "if ! curl -sf -u admin:%s http://h/; then exit 1; fi",
 		"curl with quotes":         `curl http://h/?a=b --user "admin:%s"`,
+		"etcd":                     "etcdctl --endpoints x --user root:%s get a",
+		"Neo4j":                    "cypher-shell -u neo4j -p %s 'MATCH (n) RETURN n'",
+		"RabbitMQ":                 "rabbitmqadmin -u admin -p %s list queues",
+		"htpasswd":                 "htpasswd -bc /etc/users admin %s",
+		"MinIO":                    "mc alias set store http://minio:9000 admin %s",
+		"lines of a command":       "mysqldump --single-transaction \\\n  -h db \\\n  -u root -p%s \\\n  shop",
 		"login":                    "helm registry login -u x -p %s host",
 		"YAML with templates":      "{{ if x }}\npassword: \"%s\"\n{{ end }}",
 	} {

@@ -136,17 +136,38 @@ func hideCredentials(value, old any) {
 
 // hideEmbedded hides the secrets inside a text, such as a file in a ConfigMap. old is the previous value.
 func hideEmbedded(text string, old any) string {
-	secrets := embeddedSecrets(text)
-	if len(secrets) == 0 {
-		return text
+	hidden, secrets := hideIn(text)
+	before, ok := old.(string)
+	if len(secrets) == 0 || !ok || before == text {
+		return hidden
+	}
+	hiddenBefore, secretsBefore := hideIn(before)
+	marked := markChanged(strings.Split(text, "\n"), strings.Split(hidden, "\n"), strings.Split(before, "\n"), strings.Split(hiddenBefore, "\n"))
+	if marked == hidden && strings.Count(hidden, Hidden) == strings.Count(hiddenBefore, Hidden) && !slices.Equal(secrets, secretsBefore) {
+		return strings.ReplaceAll(hidden, Hidden, Changed) // a secret of several lines, or in a line that changes otherwise, too
+	}
+	return marked
+}
+
+// hideIn hides the secrets inside a text and returns them, sorted.
+func hideIn(text string) (hidden string, secrets []string) {
+	if secrets = embeddedSecrets(text); len(secrets) == 0 {
+		return text, nil
 	}
 	var m Mask
 	m.add(secrets)
-	hidden := m.Text(text)
-	if before, ok := old.(string); ok && before != text && hideEmbedded(before, nil) == hidden {
-		return strings.ReplaceAll(hidden, Hidden, Changed)
+	slices.Sort(secrets)
+	return m.Text(text), slices.Compact(secrets)
+}
+
+// markChanged returns hidden lines, of which each says Changed that differs from its previous one only by its secrets.
+func markChanged(lines, hidden, before, hiddenBefore []string) string {
+	for i := range hidden {
+		if len(lines) == len(hidden) && strings.Contains(hidden[i], Hidden) && slices.Contains(hiddenBefore, hidden[i]) && !slices.Contains(before, lines[i]) {
+			hidden[i] = strings.ReplaceAll(hidden[i], Hidden, Changed)
+		}
 	}
-	return hidden
+	return strings.Join(hidden, "\n")
 }
 
 // hideInList hides values in the elements of a list, arguments such as --password=x, and the argument
