@@ -28,6 +28,10 @@ const (
 	AnnotationReadinessFailure  = "helm.sh/readiness-failure" // list
 )
 
+// AnnotationDependsOn is lockstep's own annotation in Chart.yaml: the subcharts that each subchart waits for, as a mapping in YAML or JSON
+// from a name to a list (R4). Unlike the field depends-on, helm package keeps it.
+const AnnotationDependsOn = "lockstep/depends-on"
+
 // AnnotationHookScope is lockstep's own annotation on a hook of a subchart. With the value
 // HookScopeSubchart the hook runs before or after that subchart.
 const (

@@ -13,14 +13,33 @@ import (
 
 // addDependencies inserts the missing dependencies into the Chart.yaml files of a tree.
 func (w *writer) addDependencies(now, wanted *plan.Chart) {
-	for _, m := range missingIn(now, wanted) {
-		if m.sub == nil {
-			w.addOwn(m.chart, m.dependsOn)
-		} else {
-			w.addToSubchart(m.chart.Path, *m.sub, m.dependsOn)
+	missing := missingIn(now, wanted)
+	for len(missing) > 0 {
+		c, lines, subs := missing[0].chart, []chartAnnotation(nil), map[string][]string{}
+		missing = slices.DeleteFunc(missing, func(m missingDependencies) bool {
+			switch {
+			case m.chart != c:
+				return false
+			case m.sub == nil:
+				lines = append(lines, chartAnnotation{plan.AnnotationSubchartDependsOn, jsonList(m.dependsOn)})
+			case w.src.Spelling == SpellingHIP:
+				w.addToSubchart(c.Path, *m.sub, m.dependsOn)
+			default:
+				subs[m.sub.ID()] = m.dependsOn
+			}
+			return true
+		})
+		if len(subs) > 0 {
+			lines = append(lines, chartAnnotation{plan.AnnotationDependsOn, documents.JSONLists(subs)})
 		}
+		w.addToChart(c.Path, lines)
 	}
 }
+
+// chartAnnotation is an annotation to insert into Chart.yaml.
+type chartAnnotation struct{ key, value string }
+
+func (a chartAnnotation) line() string { return a.key + ": " + scalar(a.value) }
 
 // missingDependencies are the dependencies of a chart's own resources or, if sub is set, of one of its
 // subcharts. At least one of them is missing, but dependsOn lists all.
@@ -58,39 +77,52 @@ func lacks(now, wanted []string) bool {
 	return slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(now, name) })
 }
 
-// addOwn inserts the subcharts that a chart's own resources wait for.
-func (w *writer) addOwn(c *plan.Chart, dependsOn []string) {
-	line := plan.AnnotationSubchartDependsOn + ": " + scalar(jsonList(dependsOn))
-	manual := ManualEdit{Chart: c.Path, Lines: []string{"annotations:", "  " + line}}
+// addToChart inserts annotations into the Chart.yaml of a chart: what its own objects and its subcharts wait for.
+func (w *writer) addToChart(chart string, all []chartAnnotation) {
+	if len(all) == 0 {
+		return
+	}
+	manual := ManualEdit{Chart: chart, Lines: []string{"annotations:"}}
+	for _, a := range all {
+		manual.Lines = append(manual.Lines, "  "+a.line())
+	}
 	f, root := w.chartFile(&manual, "Chart.yaml")
 	if f == nil {
 		return
 	}
-	eol := eolOf(f.raw)
 	key, m := documents.Entry(root, "annotations")
-	switch {
-	case m != nil && has(m, plan.AnnotationSubchartDependsOn):
-		w.addManualForChart(manual, "it already has "+plan.AnnotationSubchartDependsOn+"; edit that by hand")
-	case m != nil && has(m, plan.StoredKey(plan.AnnotationSubchartDependsOn)):
-		w.addManualForChart(manual, "it already has "+plan.StoredKey(plan.AnnotationSubchartDependsOn)+"; edit that by hand")
-	case key == nil:
-		at := len(f.raw)
-		text := "annotations:" + eol + "  " + line + eol
-		if strings.HasPrefix(f.raw, "...") || strings.Contains(f.raw, "\n...") {
-			w.addManualForChart(manual, "the file has an end marker (...)")
-			return
+	for _, a := range all {
+		for _, existing := range []string{a.key, plan.StoredKey(a.key)} {
+			if m != nil && has(m, existing) {
+				w.addManualForChart(manual, "it already has "+existing+"; edit that by hand")
+				return
+			}
 		}
-		f.insert = append(f.insert, insertion{at, atLineStart(f.raw, at, text, eol)})
+	}
+	insert := func(indent int) {
+		var lines []string
+		for _, a := range all {
+			lines = append(lines, strings.Repeat(" ", indent)+a.line())
+		}
+		f.insertAfter(key.Line, strings.Join(lines, eolOf(f.raw)))
+	}
+	switch {
+	case key == nil && (strings.HasPrefix(f.raw, "...") || strings.Contains(f.raw, "\n...")):
+		w.addManualForChart(manual, "the file has an end marker (...)")
+	case key == nil:
+		at, eol := len(f.raw), eolOf(f.raw)
+		f.insert = append(f.insert, insertion{at, atLineStart(f.raw, at, strings.Join(manual.Lines, eol)+eol, eol)})
 	case m.Kind == kyaml.MappingNode && m.Style&kyaml.FlowStyle == 0 && len(m.Content) > 0 && m.Line > key.Line:
-		f.insertAfter(key.Line, strings.Repeat(" ", m.Content[0].Column-1)+line)
+		insert(m.Content[0].Column - 1)
 	case m.ShortTag() == kyaml.NodeTagNull && m.Value == "":
-		f.insertAfter(key.Line, strings.Repeat(" ", key.Column+1)+line)
+		insert(key.Column + 1)
 	default:
 		w.addManualForChart(manual, notBlockStyle)
 	}
 }
 
-// addToSubchart inserts the subcharts that a subchart waits for into its entry in dependencies.
+// addToSubchart inserts the subcharts that a subchart waits for into its entry in dependencies, as HIP-0025 has it. helm package drops
+// that (R4).
 func (w *writer) addToSubchart(chart string, s plan.Subchart, dependsOn []string) {
 	name := cmp.Or(s.Alias, s.Name)
 	line := "depends-on: " + jsonList(dependsOn) // JSON is YAML

@@ -84,15 +84,7 @@ func formatList(value string) string {
 	return value
 }
 
-func jsonList(names []string) string { return "[" + jsonItems(names) + "]" }
-
-func jsonItems(names []string) string {
-	items := make([]string, len(names))
-	for i, name := range names {
-		items[i] = documents.JSON(name)
-	}
-	return strings.Join(items, ", ")
-}
+func jsonList(names []string) string { return "[" + documents.JSONList(names) + "]" }
 
 // condition returns the condition under which a branch of a template is rendered, "" for always, as an
 // argument that works in every template. unknown is set if that is impossible, because the condition
@@ -211,7 +203,7 @@ func conditionalList(chart string, names []string, at *place, present map[groupK
 		return "'{{ compact (list" + list.String() + ") | toJson }}'", true
 	}
 	var b strings.Builder
-	b.WriteString("'[" + jsonItems(fixed))
+	b.WriteString("'[" + documents.JSONList(fixed))
 	for i, name := range items {
 		comma := ", "
 		if len(fixed) == 0 {

@@ -15,6 +15,7 @@ import (
 func TestChartYAML(t *testing.T) {
 	const head = "apiVersion: v2\nname: c\nversion: 1.0.0\n"
 	const deps = "dependencies:\n  # the database\n  - name: db\n    version: 1.0.0\n    alias: store\n  - version: 1.0.0\n    name: db\n    alias: web # it\n    tags: [a]\n  # behind\n"
+	const field = head + "dependencies:\n  # the database\n  - name: db\n    version: 1.0.0\n    alias: store\n  - version: 1.0.0\n    name: db\n    alias: web # it\n    depends-on: [\"store\"]\n    tags: [a]\n  # behind\n"
 	tests := []struct {
 		name, chart  string
 		own          []string
@@ -22,7 +23,10 @@ func TestChartYAML(t *testing.T) {
 		want, manual string
 	}{
 		{"the chart and a subchart", head + deps, []string{"web"}, []string{"store"},
-			head + strings.Replace(deps, "# it\n", "# it\n    depends-on: [\"store\"]\n", 1) + "annotations:\n  helm.sh/depends-on/subcharts: '[\"web\"]'\n", ""},
+			head + deps + "annotations:\n  helm.sh/depends-on/subcharts: '[\"web\"]'\n  lockstep/depends-on: '{\"web\": [\"store\"]}'\n", ""},
+		{"annotations of both", head + "annotations:\n   a: b\n" + deps, []string{"web"}, []string{"store"},
+			head + "annotations:\n   helm.sh/depends-on/subcharts: '[\"web\"]'\n   lockstep/depends-on: '{\"web\": [\"store\"]}'\n   a: b\n" + deps, ""},
+		{"HIP", head + deps, nil, []string{"store"}, field, ""},
 		{"annotations", head + "annotations:\n   # note\n   a: b\n" + deps, []string{"store", "web"}, nil,
 			head + "annotations:\n   helm.sh/depends-on/subcharts: '[\"store\", \"web\"]'\n   # note\n   a: b\n" + deps, ""},
 		{"empty annotations", head + "annotations:\n" + deps, []string{"web"}, nil,
@@ -30,8 +34,9 @@ func TestChartYAML(t *testing.T) {
 		{"no line end", head + strings.TrimSuffix(deps, "\n"), []string{"web"}, nil,
 			head + strings.TrimSuffix(deps, "\n") + "\nannotations:\n  helm.sh/depends-on/subcharts: '[\"web\"]'", ""},
 		{"annotations in braces", head + "annotations: {a: b}\n" + deps, []string{"web"}, nil, "", notBlockStyle},
-		{"an entry in braces", head + "dependencies:\n  - {name: db, version: 1.0.0, alias: store}\n  - {name: db, version: 1.0.0, alias: web}\n", nil, []string{"store"}, "", "not in block style"},
-		{"an existing list", head + strings.Replace(deps, "tags: [a]", "depends-on: []", 1), nil, []string{"store"}, "", "edit that by hand"},
+		{"HIP: an entry in braces", head + "dependencies:\n  - {name: db, version: 1.0.0, alias: store}\n  - {name: db, version: 1.0.0, alias: web}\n", nil, []string{"store"}, "", "not in block style"},
+		{"HIP: an existing list", head + strings.Replace(deps, "tags: [a]", "depends-on: []", 1), nil, []string{"store"}, "", "edit that by hand"},
+		{"an existing mapping", head + "annotations:\n  lockstep/depends-on: '{}'\n" + deps, nil, []string{"store"}, "", "edit that by hand"},
 		{"annotations with an existing list", head + "annotations:\n  helm.sh/depends-on/subcharts:\n" + deps, []string{"web"}, nil, "", "edit that by hand"},
 	}
 	for _, test := range tests {
@@ -50,7 +55,11 @@ func TestChartYAML(t *testing.T) {
 				}
 				tree.Subcharts = append(tree.Subcharts, s)
 			}
-			res, err := Prepare(t.Context(), source(dir, r), Order{&tree, r.Resources})
+			src := source(dir, r)
+			if strings.HasPrefix(test.name, "HIP") {
+				src.Spelling = SpellingHIP
+			}
+			res, err := Prepare(t.Context(), src, Order{&tree, r.Resources})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -226,7 +235,7 @@ func TestSpelling(t *testing.T) {
 	}
 }
 
-// TestUndeclared: the dependencies of a subchart that is only in charts/ must be added by hand.
+// TestUndeclared: the dependencies of a subchart that is only in charts/ have no entry for the field of HIP-0025.
 func TestUndeclared(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n")
@@ -238,8 +247,13 @@ func TestUndeclared(t *testing.T) {
 	tree := *r.Tree
 	tree.Subcharts = slices.Clone(tree.Subcharts)
 	tree.Subcharts[0].DependsOn = []string{"b"}
-	res, err := Prepare(t.Context(), source(dir, r), Order{&tree, r.Resources})
-	if err != nil {
+	src := source(dir, r)
+	res, err := Prepare(t.Context(), src, Order{&tree, r.Resources})
+	if err != nil || len(res.Files) != 1 || len(res.Manual) > 0 {
+		t.Fatalf("%v, files %+v, manual edits %+v", err, res.Files, res.Manual)
+	}
+	src.Spelling = SpellingHIP
+	if res, err = Prepare(t.Context(), src, Order{&tree, r.Resources}); err != nil {
 		t.Fatal(err)
 	}
 	if len(res.Files) > 0 || len(res.Manual) != 1 || !strings.Contains(res.Manual[0].Why, "is not listed in dependencies") {

@@ -269,7 +269,13 @@ func (b *treeBuilder) chart(cf *chartFiles, h *chart.Chart, path string, at Fold
 	}
 	for _, sub := range cf.subs {
 		if !cf.declares(sub) {
-			b.addUndeclared(node, sub, h, at)
+			b.addUndeclared(node, cf, sub, h, at)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(cf.unsupported.annotatedDependsOn)) {
+		if !slices.ContainsFunc(node.Subcharts, func(s plan.Subchart) bool { return s.ID() == name }) {
+			node.Faults = append(slices.Clip(node.Faults), plan.Fault{Rule: "R12", Message: fmt.Sprintf(
+				"annotation %s in Chart.yaml names %q, which is not a subchart of this chart; check the spelling, or add it to the chart's dependencies", plan.AnnotationDependsOn, name)})
 		}
 	}
 	return node
@@ -290,7 +296,7 @@ func (b *treeBuilder) addDeclared(node *plan.Chart, cf *chartFiles, h *chart.Cha
 			"Chart.yaml requires version %s, but charts/ has %s; %s", d.Version, other.meta.Version, download)})
 		return
 	}
-	entry := plan.Subchart{Name: d.Name, Alias: d.Alias, DependsOn: cf.unsupported.dependsOnByDependency[name]}
+	entry := plan.Subchart{Name: d.Name, Alias: d.Alias, DependsOn: cf.unsupported.waits(name)}
 	rendered := name
 	if ignoresAliases(h) {
 		rendered = d.Name
@@ -303,14 +309,14 @@ func (b *treeBuilder) addDeclared(node *plan.Chart, cf *chartFiles, h *chart.Cha
 
 // addUndeclared adds a chart in charts/ that Chart.yaml does not list. It skips a second one with
 // the same name, because Helm renders the templates of the first one instead.
-func (b *treeBuilder) addUndeclared(node *plan.Chart, sub *chartFiles, h *chart.Chart, at Folder) {
+func (b *treeBuilder) addUndeclared(node *plan.Chart, cf, sub *chartFiles, h *chart.Chart, at Folder) {
 	name := sub.meta.Name
 	path := node.Path + "/" + name
 	if slices.ContainsFunc(node.Subcharts, func(other plan.Subchart) bool { return other.Chart != nil && other.Chart.Path == path }) {
 		return
 	}
 	if kept := dependency(h, name); kept != nil {
-		node.Subcharts = append(node.Subcharts, plan.Subchart{Name: name, Chart: b.chart(sub, kept, path, at.below(sub)), Unlisted: true})
+		node.Subcharts = append(node.Subcharts, plan.Subchart{Name: name, DependsOn: cf.unsupported.waits(name), Chart: b.chart(sub, kept, path, at.below(sub)), Unlisted: true})
 	}
 }
 

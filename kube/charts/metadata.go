@@ -19,8 +19,8 @@ type unsupportedFields struct {
 	// dependsOn is helm.sh/depends-on/subcharts, and dependsOnKey its key as the file spells it (R3).
 	dependsOn    []string
 	dependsOnKey string
-	// dependsOnByDependency is depends-on of each dependency, by alias, else name (R4).
-	dependsOnByDependency map[string][]string
+	// dependsOnByDependency is depends-on of each dependency, by alias, else name, and annotatedDependsOn the same as an annotation (R4).
+	dependsOnByDependency, annotatedDependsOn map[string][]string
 	// misspelt are the keys of dependencies that resemble depends-on, by alias, else name of the dependency.
 	misspelt map[string]misspeltKey
 	// faults are about malformed lists (R2).
@@ -70,11 +70,11 @@ func (f *unsupportedFields) extract(file string, data []byte) []byte {
 	return []byte(out)
 }
 
-// fault records that a field is not a list of names. Ignoring it would silently drop the order.
-func (f *unsupportedFields) fault(file, field string, value *kyaml.Node) {
-	f.faults = append(f.faults, plan.Fault{
-		Rule: "R2", Message: fmt.Sprintf("%s in %s must be a list of names, but is %s", field, file, inline(value)),
-	})
+const listOfNames = "a list of names"
+
+// fault records that a field is not what it must be. Ignoring it would silently drop the order.
+func (f *unsupportedFields) fault(file, field, wanted string, value *kyaml.Node) {
+	f.faults = append(f.faults, plan.Fault{Rule: "R2", Message: fmt.Sprintf("%s in %s must be %s, but is %s", field, file, wanted, inline(value))})
 }
 
 // extractVersion replaces apiVersion v3 in a Chart.yaml. It reports whether root changed.
@@ -95,14 +95,18 @@ func (f *unsupportedFields) extractVersion(root *kyaml.Node) bool {
 func (f *unsupportedFields) extractAnnotations(file string, m *kyaml.Node) (changed bool) {
 	for k, value := range documents.Entries(m) {
 		key := k.Value
-		if key != plan.AnnotationSubchartDependsOn && key != plan.StoredKey(plan.AnnotationSubchartDependsOn) {
+		switch key {
+		case plan.AnnotationDependsOn:
+			f.extractDependsOn(file, value)
+		case plan.AnnotationSubchartDependsOn, plan.StoredKey(plan.AnnotationSubchartDependsOn):
+			if list, ok := names(value); ok {
+				f.dependsOn = append(f.dependsOn, list...)
+				f.dependsOnKey = key
+			} else {
+				f.fault(file, "annotation "+key, listOfNames, value)
+			}
+		default:
 			continue
-		}
-		if list, ok := names(value); ok {
-			f.dependsOn = append(f.dependsOn, list...)
-			f.dependsOnKey = key
-		} else {
-			f.fault(file, "annotation "+key, value)
 		}
 		if text, convert := toStringValue(value); convert {
 			old := *documents.Resolve(value)
@@ -112,6 +116,49 @@ func (f *unsupportedFields) extractAnnotations(file string, m *kyaml.Node) (chan
 		}
 	}
 	return changed
+}
+
+// extractDependsOn reads the annotation that says which subcharts each subchart waits for, a mapping or the text of one (R4).
+func (f *unsupportedFields) extractDependsOn(file string, value *kyaml.Node) {
+	m := documents.Resolve(value)
+	if doc := parseYAML(m.Value); m.Kind == kyaml.ScalarNode && doc != nil {
+		m = documents.Resolve(doc.Content[0])
+	}
+	if m.Kind == kyaml.ScalarNode && strings.TrimSpace(m.Value) == "" {
+		return
+	}
+	f.annotatedDependsOn = map[string][]string{}
+	ok := m.Kind == kyaml.MappingNode
+	for k, v := range documents.Entries(m) {
+		list, isList := names(v)
+		f.annotatedDependsOn[k.Value], ok = list, ok && isList
+	}
+	if !ok {
+		f.fault(file, "annotation "+plan.AnnotationDependsOn, "a mapping from names of subcharts to lists of names", value)
+	}
+}
+
+// waits returns the subcharts that the subchart with that alias, or name if it has none, waits for.
+func (f *unsupportedFields) waits(subchart string) (list []string) {
+	for _, name := range slices.Concat(f.dependsOnByDependency[subchart], f.annotatedDependsOn[subchart]) {
+		if !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// dropped returns all that subcharts wait for, and reports whether helm package drops some of it: what is not in the annotation.
+func (f *unsupportedFields) dropped() (all map[string][]string, dropped bool) {
+	all = map[string][]string{}
+	for _, declared := range []map[string][]string{f.dependsOnByDependency, f.annotatedDependsOn} {
+		for name := range declared {
+			if all[name] = f.waits(name); len(all[name]) > len(f.annotatedDependsOn[name]) {
+				dropped = true
+			}
+		}
+	}
+	return all, dropped
 }
 
 // extractDependency moves depends-on of one entry of dependencies into f. It reports whether m
@@ -129,7 +176,7 @@ func (f *unsupportedFields) extractDependency(file string, m *kyaml.Node) bool {
 	m.Content = slices.Concat(m.Content[:at], m.Content[at+2:])
 	list, ok := names(value)
 	if !ok {
-		f.fault(file, "depends-on of dependency "+name, value)
+		f.fault(file, "depends-on of dependency "+name, listOfNames, value)
 		return true
 	}
 	if f.dependsOnByDependency == nil {
@@ -171,7 +218,10 @@ func (a IncompatibleAnnotation) String() string {
 	if a.Others > 0 { // their values may differ
 		where, write = fmt.Sprintf("%s and %d more", a.Where, a.Others), "write each value as a string, for example "+a.Portable
 	}
-	if a.Rule == "R1" {
+	switch a.Rule {
+	case "R4":
+		return fmt.Sprintf("%s: helm package drops %s, so that the packaged chart deploys its subcharts without this order; add to annotations: %s", where, a.Key, a.Portable)
+	case "R1":
 		return fmt.Sprintf("%s: %s: %s is %s, but Helm accepts only string annotations; %s", where, a.Key, a.Value, a.Kind, write)
 	}
 	fix := fmt.Sprintf("rename %s to %s", a.Key, plan.StoredKey(a.Key))
@@ -219,6 +269,11 @@ func (c *annotationChecker) checkObject(o *kyaml.Node) {
 func (c *annotationChecker) checkChart(cf *chartFiles, path string) {
 	for _, a := range cf.unsupported.converted {
 		c.checkAnnotation("Chart.yaml of "+path, a.key, a.value, false)
+	}
+	if all, dropped := cf.unsupported.dropped(); dropped {
+		c.found = append(c.found, IncompatibleAnnotation{
+			Rule: "R4", Key: "depends-on", Where: "Chart.yaml of " + path, Portable: plan.AnnotationDependsOn + ": " + documents.Quote(documents.JSONLists(all)),
+		})
 	}
 	for _, sub := range cf.subs {
 		c.checkChart(sub, path+"/"+sub.meta.Name)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
@@ -50,4 +52,22 @@ func JSON(s string) string {
 	e.SetEscapeHTML(false)
 	_ = e.Encode(s) // a string can always be encoded
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// JSONList returns names as a JSON array, without its brackets: "db", "queue".
+func JSONList(names []string) string {
+	items := make([]string, len(names))
+	for i, name := range names {
+		items[i] = JSON(name)
+	}
+	return strings.Join(items, ", ")
+}
+
+// JSONLists returns lists of names by name as a JSON object: {"api": ["db", "queue"]}.
+func JSONLists(lists map[string][]string) string {
+	var items []string
+	for _, name := range slices.Sorted(maps.Keys(lists)) {
+		items = append(items, JSON(name)+": ["+JSONList(lists[name])+"]")
+	}
+	return "{" + strings.Join(items, ", ") + "}"
 }

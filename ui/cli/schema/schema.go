@@ -77,6 +77,7 @@ var shapes = map[string]object{
 	plan.AnnotationLayerDependsOn: {"anyOf": []object{list, {"type": "string", "pattern": `^\s*[^\[\s]`}}},
 	plan.AnnotationLayerChart:     {"anyOf": []object{list, {"type": "string", "pattern": `^\s*[^\[\s]`}}},
 	plan.AnnotationWeight:         integer, plan.AnnotationReadinessTimeout: duration, plan.AnnotationStableFor: duration, plan.AnnotationWait: boolean,
+	plan.AnnotationDependsOn: {"anyOf": []object{{"type": []string{"null", "string"}}, {"type": "object", "additionalProperties": list}}},
 	plan.AnnotationHookScope: {"enum": []any{plan.HookScopeSubchart}},
 }
 
@@ -94,7 +95,7 @@ func annotations() object {
 // chart returns the schema of a Chart.yaml.
 func chart() object {
 	properties := object{}
-	for _, key := range []string{plan.AnnotationSubchartDependsOn, plan.StoredKey(plan.AnnotationSubchartDependsOn), plan.AnnotationApprove} {
+	for _, key := range []string{plan.AnnotationSubchartDependsOn, plan.StoredKey(plan.AnnotationSubchartDependsOn), plan.AnnotationDependsOn, plan.AnnotationApprove} {
 		properties[key] = described(key)
 	}
 	dependsOn := object{"description": "the dependencies that this one waits for, by name or alias", "anyOf": list["anyOf"]}
