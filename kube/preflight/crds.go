@@ -121,14 +121,15 @@ func decideCRD(s *session.Session, crds session.CRDs, i *resource.Info) (d crdDe
 		return d, nil
 	}
 	applied, err := crds.Method().DryRun(s.Helm.Client, live, nil, &sent)
-	switch {
-	case err != nil:
-		d.why = diagnose.Explain(err).Error()
-	case !reflect.DeepEqual(applied.Object["spec"], live.Object["spec"]):
-		d.why, _ = checkCRD(s, live, next)
-		d.why = cmp.Or(d.why, chartLoses(live, next))
-		d.applies = d.why == ""
+	if err == nil && reflect.DeepEqual(applied.Object["spec"], live.Object["spec"]) {
+		return d, nil
 	}
+	d.why, _ = checkCRD(s, live, next)
+	d.why = cmp.Or(d.why, chartLoses(live, next)) // before a conflict, which --force-conflicts would solve in vain
+	if err != nil && d.why == "" {
+		d.why = diagnose.Explain(err).Error()
+	}
+	d.applies = d.why == ""
 	return d, nil
 }
 

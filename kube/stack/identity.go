@@ -30,14 +30,15 @@ type place struct {
 // identity returns the identity of a release. It is known once the stack has identified its clusters.
 func (m *member) identity() releaseID { return releaseID{place{m.cluster, m.Namespace}, m.Name} }
 
-// signs asks each connection once by what its cluster is known.
+// signs asks each connection once by what its cluster is known. For a command that only reads, one that cannot be reached is known by its
+// address: it stops only what needs it (S8).
 func (s *Stack) signs(ctx context.Context) (clients []*connect.Client, signs []connect.Signs, err error) {
 	for _, m := range s.members {
 		if slices.Contains(clients, m.client) {
 			continue
 		}
 		found, err := m.client.Signs(ctx)
-		if err != nil {
+		if err != nil && !s.readsOnly {
 			return nil, nil, m.locate(err)
 		}
 		clients, signs = append(clients, m.client), append(signs, found)
@@ -73,9 +74,9 @@ func (s *Stack) identifyClusters(ctx context.Context) error {
 }
 
 // Connections returns the connection of each release of a file, for commands that only read. It returns an error if two entries
-// of the file are the same release.
+// of the file are the same release, but not if a cluster cannot be reached.
 func Connections(ctx context.Context, file *helmfile.File, connectTo Connect) (all []*connect.Client, err error) {
-	s := &Stack{byID: map[string]*member{}}
+	s := &Stack{byID: map[string]*member{}, readsOnly: true}
 	s.opts.Common.PlanOnly = true // no watches
 	for _, r := range file.Releases {
 		s.add(newMember(r, false))

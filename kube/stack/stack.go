@@ -69,6 +69,8 @@ type Stack struct {
 	earlier *event.State
 	// warnings are about the stack itself, not about one of its releases.
 	warnings []plan.Warning
+	// readsOnly is set for a command that only reads: it shows what it can if a cluster is away.
+	readsOnly bool
 	// unplanned is why this pod of a Job cannot plan the run that an earlier one began; nil if it can.
 	unplanned error
 	// approveBefore and approved are the ids of releases from --approve-before and --approve.

@@ -136,6 +136,12 @@ func TestCRDsOfASecondInstall(t *testing.T) {
 	if maps := r.ConfigMaps(r.Namespace); !slices.Contains(maps, "in-crds") {
 		t.Errorf("ConfigMaps %v", maps)
 	}
+	// somebody else's newer CRD: a conflict is not the reason, as forcing it would lose a field
+	r.Create(strings.NewReplacer("gear", "cog", "Gear", "Cog").Replace(wider))
+	op, err = install("four", strings.NewReplacer("gear", "cog", "Gear", "Cog").Replace(crdText(group, "v1")), "spec: {mode: fast}")
+	if _, changes := r.Changes(op, err); !strings.Contains(changes["CustomResourceDefinition/cogs."+group].Message, "stays as it is: the CRD of the chart removes field spec.mode of v1") {
+		t.Errorf("the plan says %+v", changes["CustomResourceDefinition/cogs."+group])
+	}
 }
 
 // TestCRDChangedSinceThePlan: what a CRD loses is decided when it is written: another release may have widened it since the plan

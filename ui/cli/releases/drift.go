@@ -14,6 +14,7 @@ import (
 
 	"lockstep/engine/inspect"
 	"lockstep/kube"
+	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
 	"lockstep/ui/report"
@@ -196,8 +197,14 @@ func (a *app) driftOfStack(cmd *cobra.Command, flags *input.HelmfileFlags) (all 
 			keys = append(keys, kube.ReleaseKey{Namespace: cmp.Or(file.Releases[i].Namespace, client.Namespace()), Name: file.Releases[i].Name})
 		}
 		found, err := a.compare(cmd, func(ctx context.Context) ([]inspect.Drift, error) { return client.Drift(ctx, keys) })
-		if err != nil {
+		switch {
+		case err != nil && (len(byContext) == 1 || cmd.Context().Err() != nil):
 			return nil, err
+		case err != nil: // a cluster that is away stops only what needs it (S8)
+			found = nil
+			for _, key := range keys {
+				found = append(found, inspect.Drift{Release: key.Name, Namespace: key.Namespace, Error: new(mask.Mask).Error(err).Error()})
+			}
 		}
 		for n, i := range byContext[name] {
 			found[n].Context, found[n].At = name, file.Releases[i].At

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,8 @@ import (
 // maxReads is how many releases of a stack are read concurrently.
 const maxReads = 8
 
-// stackStatus prints a line for each release of a helmfile.
+// stackStatus prints a line for each release of a helmfile. A release that cannot be read, such as one in a cluster that is away, hides no
+// other one (S8).
 func (a *app) stackStatus(cmd *cobra.Command, flags *input.HelmfileFlags) error {
 	file, err := flags.Read(a.App, cmd)
 	if err != nil {
@@ -40,14 +42,17 @@ func (a *app) stackStatus(cmd *cobra.Command, flags *input.HelmfileFlags) error 
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			rows[i], errs[i] = readStatus(cmd.Context(), clients[i], rel)
+			if rows[i], errs[i] = readStatus(cmd.Context(), clients[i], rel); errs[i] != nil {
+				rows[i].Status, errs[i] = "unknown", helmfile.Locate(rel.At, rel.ID(), errs[i])
+			}
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
+	failed := errors.Join(errs...)
+	if failed != nil && !slices.Contains(errs, nil) {
+		return failed
 	}
-	return a.Display(cmd).Show(report.StackStatus(rows))
+	return errors.Join(a.Display(cmd).Show(report.StackStatus(rows)), failed)
 }
 
 // connectTo connects to a context; "" is the current one.
