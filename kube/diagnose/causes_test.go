@@ -150,6 +150,30 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestNamespaceDeletedMeanwhile: an object that is deleted with its namespace, or whose pods are, fails because of that, whatever its
+// conditions and pods say (R21).
+func TestNamespaceDeletedMeanwhile(t *testing.T) {
+	const job = `{apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: ns, uid: x%s}, spec: {selector: {matchLabels: {app: api}}}, status: {failed: 1, conditions: [{type: Failed, status: "True", reason: BackoffLimitExceeded}]}}`
+	const deleted = `, deletionTimestamp: "2026-01-01T00:00:00Z"`
+	const ns = "\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: ns%s}}"
+	goingPod := "\n---\n" + strings.Replace(pod("p", "x", `phase: Running`), "labels:", `deletionTimestamp: "2026-01-01T00:00:00Z", labels:`, 1)
+	for name, tt := range map[string]struct {
+		objects string
+		want    bool
+	}{
+		"the Job":            {fmt.Sprintf(job, deleted) + fmt.Sprintf(ns, deleted), true},
+		"its pods":           {fmt.Sprintf(job, "") + goingPod + fmt.Sprintf(ns, deleted), true},
+		"only the Job":       {fmt.Sprintf(job, deleted) + fmt.Sprintf(ns, ""), false},
+		"failed before that": {fmt.Sprintf(job, "") + fmt.Sprintf(ns, deleted), false},
+	} {
+		d, _ := cluster(t, tt.objects)
+		r := d.Object(t.Context(), named("batch", "Job", "j"))
+		if got := strings.HasPrefix(r.Cause, "namespace ns is being deleted"); got != tt.want || tt.want && r.Symptom {
+			t.Errorf("%s: cause %q, symptom %t", name, r.Cause, r.Symptom)
+		}
+	}
+}
+
 // TestIngressesAndServices covers the objects that an Ingress or a Service needs but that are missing or not ready.
 func TestIngressesAndServices(t *testing.T) {
 	const ingress = `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: i, namespace: ns}, spec: {ingressClassName: nginx, rules: [{http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: s, port: {number: 80}}}}]}}]}}`

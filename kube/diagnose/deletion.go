@@ -59,6 +59,20 @@ func (d *Diagnoser) deletionCause(ctx context.Context, u *unstructured.Unstructu
 	return f
 }
 
+// addNamespaceDeletion makes the deletion of the namespace the cause of an object that is deleted with it, or fails for want of its pods.
+func (d *Diagnoser) addNamespaceDeletion(ctx context.Context, b *reportBuilder) {
+	if b.live.GetNamespace() == "" {
+		return
+	}
+	ns, err := d.get(ctx, plan.Object{Kind: "Namespace", Name: b.live.GetNamespace()})
+	if err != nil || ns.GetDeletionTimestamp() == nil {
+		return
+	}
+	f := d.deletionCause(ctx, ns)
+	b.found.cause, b.found.symptom, b.found.fails = fmt.Sprintf("namespace %s is %s", ns.GetName(), f.cause), false, true
+	b.found.evidence = append(f.evidence, b.found.evidence...)
+}
+
 // Terminating returns why an object that is being deleted still exists: its finalizers, and
 // the objects that use it. It returns false if the object is gone or not being deleted.
 func (d *Diagnoser) Terminating(ctx context.Context, o plan.Object) (why string, terminating bool) {

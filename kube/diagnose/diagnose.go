@@ -148,6 +148,9 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 	d.readEvents(ctx, b, owners)
 	d.readLogs(ctx, b)
 	b.found = d.findCause(ctx, b)
+	if live.GetDeletionTimestamp() != nil || slices.ContainsFunc(b.Pods, func(p Pod) bool { return p.Phase == terminating }) {
+		d.addNamespaceDeletion(ctx, b)
+	}
 	b.gaps = append(b.gaps, b.found.gaps...)
 	cause := b.summarise()
 	if strings.Contains(cause, namespaceTerminating) {

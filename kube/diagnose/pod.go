@@ -20,7 +20,7 @@ import (
 // Pod is a pod as the inspector shows it.
 type Pod struct {
 	Namespace, Name string
-	// Phase is the Kubernetes phase in lower case, or "terminating".
+	// Phase is the Kubernetes phase in lower case, or terminating.
 	Phase   string
 	Node    string
 	Created time.Time
@@ -203,7 +203,7 @@ func (p *Pod) assess(pod *corev1.Pod) {
 	unscheduled, _ := whyFalse(pod, corev1.PodScheduled)
 	switch {
 	case deleting && p.severity < crashed:
-		p.Phase, p.severity, p.Why = "terminating", starting, "is terminating"
+		p.Phase, p.severity, p.Why = terminating, starting, "is terminating"
 	case p.severity >= cannotStart:
 	case pod.Status.Phase == corev1.PodFailed:
 		p.severity, p.Why = crashed, cmp.Or(joinColon(pod.Status.Reason, pod.Status.Message), "failed")
@@ -245,6 +245,9 @@ func terminationCause(pod *corev1.Pod) string {
 	}
 	return ""
 }
+
+// terminating is the phase of a pod that is being deleted.
+const terminating = "terminating"
 
 const unreadyText = "is running but not ready"
 
