@@ -40,16 +40,20 @@ type fixTracker struct {
 }
 
 // Fixed returns the failures that were fixed, in the order of Ready, those of a group in the order of Failed. Those of a stack's
-// releases have the release in front of the group (S6).
+// releases have the release in front of the group (S6). The caller must not change the list.
 func (s *State) Fixed() []FixedFailure {
-	all := slices.Clone(s.fixed)
-	for _, id := range slices.Sorted(maps.Keys(s.Scopes)) {
-		for _, f := range s.Scopes[id].fixed {
+	all := slices.Clip(s.fixed) // in order
+	for id, release := range s.Scopes {
+		for _, f := range release.fixed {
 			f.Unit.Group = id + "/" + f.Unit.Group
 			all = append(all, f)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b FixedFailure) int { return a.Ready.Compare(b.Ready) })
+	if len(all) > len(s.fixed) {
+		slices.SortStableFunc(all, func(a, b FixedFailure) int {
+			return cmp.Or(a.Ready.Compare(b.Ready), cmp.Compare(a.Unit.Group, b.Unit.Group))
+		})
+	}
 	return all
 }
 

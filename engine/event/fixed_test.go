@@ -341,3 +341,14 @@ func TestFixedInAStack(t *testing.T) {
 		}
 	}
 }
+
+// TestFixedIsCheap: without a fixed failure in a release of a stack, Fixed copies nothing: the screen asks in each frame.
+func TestFixedIsCheap(t *testing.T) {
+	r := newRun("a")
+	r.fails("a")
+	r.group("a", Ready)
+	r.command(Retry, "a", "")
+	if allocs := testing.AllocsPerRun(10, func() { r.Fixed() }); allocs > 0 || len(r.Fixed()) != 1 {
+		t.Errorf("%v allocations for %d failures", allocs, len(r.Fixed()))
+	}
+}
