@@ -1,6 +1,11 @@
 package event
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"lockstep/engine/text"
+)
 
 // Tally has the counts in Event.Cause that grow until the next diagnosis.
 type Tally struct {
@@ -14,6 +19,32 @@ const tallyFresh = 5 * time.Second
 // TallyIsOld reports whether the counts in the cause of an object may be higher by now, because the group is still running.
 func (g *GroupState) TallyIsOld(o *ObjectState, now time.Time) bool {
 	return !g.Status.Over() && now.Sub(o.causeAt) >= tallyFresh
+}
+
+// Progress counts the pods of a workload by its own status. The zero value is that of an object without such counts.
+type Progress struct {
+	// Done of the Wanted pods are as Word says: available, ready, or updated.
+	Done   int    `json:"done"`
+	Wanted int    `json:"wanted"`
+	Word   string `json:"word"`
+	// Old counts the pods that still run although they are no longer wanted, Outdated those that still have the old version.
+	Old      int `json:"old,omitempty"`
+	Outdated int `json:"outdated,omitempty"`
+}
+
+// String returns the counts in words: "1 of 3 available", or "" for the zero value.
+func (p Progress) String() string {
+	if p == (Progress{}) {
+		return ""
+	}
+	s := fmt.Sprintf("%d of %d %s", p.Done, p.Wanted, p.Word)
+	if p.Old > 0 {
+		s += ", " + text.Count(p.Old, "old pod") + " still running"
+	}
+	if p.Outdated > 0 {
+		s += fmt.Sprintf(", %d updated", p.Wanted-p.Outdated)
+	}
+	return s
 }
 
 // Source is a container of a pod. Instance counts its starts from 1; zero is unknown.

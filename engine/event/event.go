@@ -33,8 +33,8 @@ const (
 	// object, cause and evidence of the failure; if skipped or aborted also skip).
 	KindGroup Kind = "group"
 	// KindObject is the state of an object of the group or, with outside, of one for which the group waits (phase, group,
-	// object, outside, planned, status, message, change; if ready also readyBy and note; until while it is held for a time; if
-	// failed also cause and evidence).
+	// object, outside, planned, status, message, progress, change; if ready also readyBy and note; until while it is held for a
+	// time; if failed also cause and evidence).
 	KindObject Kind = "object"
 	// KindCommand answers a command (command, by, answers, reason, phase, group; status accepted or
 	// refused; message says why it was refused, or what an accepted command did) (R45).
@@ -197,6 +197,8 @@ type Event struct {
 	Change Change `json:"change,omitempty"`
 	// ReadyBy is the rule by which Object counts as ready; NotAwaited whatever its status is, which is then never Ready.
 	ReadyBy Judge `json:"readyBy,omitempty"`
+	// Progress counts Object's pods, as far as its status is about what was applied.
+	Progress Progress `json:"progress,omitzero"`
 	// Note is set if Object is ready only as far as its own spec lets it get: "2 pods still run the old version: OnDelete".
 	Note string `json:"note,omitempty"`
 	// Planned is Object's name in the plan, if that is only a prefix (metadata.generateName).

@@ -56,6 +56,8 @@ type ObjectState struct {
 	// ReadyBy is the rule by which it counts as ready, NotAwaited whatever its status is, "" if it is not ready or in old
 	// records.
 	ReadyBy Judge
+	// Progress counts its pods, see Event.Progress.
+	Progress Progress
 	// Note says how far it got, if its own spec keeps it from getting further, see Event.Note.
 	Note string
 	// Until is when it counts as ready if nothing happens, zero if that is unknown.
@@ -285,7 +287,7 @@ func (s *State) applyObject(e Event) {
 			o.DegradedSince = e.Time
 		}
 	}
-	o.Status, o.Message, o.ReadyBy, o.Note, o.Until = e.Status, e.Message, e.ReadyBy, e.Note, e.Until
+	o.Status, o.Message, o.Progress, o.ReadyBy, o.Note, o.Until = e.Status, e.Message, e.Progress, e.ReadyBy, e.Note, e.Until
 	if o.applyChange(e) {
 		o.frozen = s.frozen.read(e.Time)
 	}

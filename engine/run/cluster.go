@@ -63,6 +63,8 @@ type Observation struct {
 	Message string
 	// ReadyBy is the rule that decided Status, or "" if none did: the object is Deleting or Gone, for example.
 	ReadyBy event.Judge
+	// Progress is Event.Progress.
+	Progress event.Progress
 	// Note is Event.Note, if Status is Ready.
 	Note string
 	// Spare is how many of its pods need not be ready: all of a paused Deployment, and those of a DaemonSet on nodes that it no

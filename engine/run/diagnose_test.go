@@ -117,10 +117,11 @@ func TestDiagnosedAfterItWasReady(t *testing.T) {
 	if o := g.Objects[0]; o.Cause != "" {
 		t.Errorf("ready, but %s", o.Cause)
 	}
-	s.observe(Observation{Status: event.InProgress, Message: "0 of 1 available", Version: 3})
+	progress := event.Progress{Wanted: 1, Word: "available"}
+	s.observe(Observation{Status: event.InProgress, Message: "0 of 1 available", Progress: progress, Version: 3})
 	s.wait(20 * time.Second)
-	if o := g.Objects[0]; g.Status != event.Ready || o.Cause != "exited with code 3" {
-		t.Errorf("the group is %s, the cause is %q", g.Status, o.Cause)
+	if o := g.Objects[0]; g.Status != event.Ready || o.Cause != "exited with code 3" || o.Progress != progress {
+		t.Errorf("the group is %s, the cause is %q, %+v", g.Status, o.Cause, o.Progress)
 	}
 }
 

@@ -327,6 +327,10 @@ func setFlag(flag *bool, value bool, unset *int) {
 func (s *stage) setObject(g *group, o *object, status event.Status, message string, change event.Change) {
 	var readyBy event.Judge
 	var note string
+	var progress event.Progress
+	if status == o.judged() {
+		progress = o.last.Progress
+	}
 	switch {
 	case s.removes(): // it is kept
 	case o.wait.Never:
@@ -352,7 +356,7 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 	}
 	e := event.Event{
 		Kind: event.KindObject, Phase: g.Phase, Group: g.Group, Object: &obj, Planned: planned,
-		Status: status, Message: message, Change: change, ReadyBy: readyBy, Note: note, Until: o.until, Outside: g.gated != nil,
+		Status: status, Message: message, Progress: progress, Change: change, ReadyBy: readyBy, Note: note, Until: o.until, Outside: g.gated != nil,
 	}
 	if status == event.Deleting || status == event.InProgress {
 		e.Finalizers = o.finalizers

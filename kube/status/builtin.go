@@ -128,7 +128,7 @@ func noReplicas(u *unstructured.Unstructured, r Result) Result {
 	case !observed(u):
 		return result(event.InProgress, notObserved).by(event.ByBuiltIn)
 	}
-	r.Message = ""
+	r.Message, r.Progress = "", event.Progress{}
 	return r.noted(noteNoReplicas)
 }
 
@@ -147,15 +147,16 @@ func replicaSetStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result 
 
 // replicationControllerStatus handles ReplicationControllers, because kstatus does not know them.
 func replicationControllerStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {
-	message := replicas(u, "readyReplicas", "ready") + creationFailure(u)
+	p := podCounts(u)
+	message := p.String() + creationFailure(u)
 	want := kstatus.GetIntField(u.Object, ".spec.replicas", 1)
 	switch {
 	case !observed(u):
 		return result(event.InProgress, notObserved).by(event.ByBuiltIn)
 	case kstatus.GetIntField(u.Object, ".status.readyReplicas", 0) < want || kstatus.GetIntField(u.Object, ".status.replicas", 0) > want:
-		return result(event.InProgress, message).by(event.ByBuiltIn)
+		return result(event.InProgress, message).counting(p).by(event.ByBuiltIn)
 	}
-	return noReplicas(u, result(event.Ready, message).by(event.ByBuiltIn))
+	return noReplicas(u, result(event.Ready, message).counting(p).by(event.ByBuiltIn))
 }
 
 // statefulSetStatus waits for the pods of a StatefulSet with the update strategy OnDelete, which kstatus does not, and
@@ -165,7 +166,7 @@ func statefulSetStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result
 	r, why := byKstatus(u).by(event.ByKstatus), ""
 	if kstatus.GetStringField(u.Object, ".spec.updateStrategy.type", "") == "OnDelete" {
 		why = "OnDelete"
-		r = result(event.Ready, replicas(u, "readyReplicas", "ready")).by(event.ByBuiltIn)
+		r = withCurrentPods(event.Ready, podCounts(u))
 		count := func(field string) int { return kstatus.GetIntField(u.Object, ".status."+field, 0) }
 		switch {
 		case !observed(u):
@@ -183,6 +184,12 @@ func statefulSetStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result
 		}
 	}
 	return noReplicas(u, r)
+}
+
+// withCurrentPods returns the result for a workload with the update strategy OnDelete: people decide when pods are updated.
+func withCurrentPods(s event.Status, p event.Progress) Result {
+	p.Outdated = 0
+	return result(s, p.String()).counting(p).by(event.ByBuiltIn)
 }
 
 func oldPods(n int, why string) string {
@@ -208,17 +215,16 @@ func daemonSetStatus(u *unstructured.Unstructured) Result {
 		}
 		return r
 	}
-	ready := fmt.Sprintf("%d of %d ready", count("numberReady"), want)
 	old := want - count("updatedNumberScheduled")
 	switch {
 	case count("currentNumberScheduled") < want || count("numberReady") < want || count("numberAvailable") < want:
-		return result(event.InProgress, ready).by(event.ByBuiltIn)
+		return withCurrentPods(event.InProgress, podCounts(u))
 	case want == 0:
 		return result(event.Ready, "").noted("no node fits it: no pod runs")
 	case old > 0:
-		return result(event.Ready, ready).noted(oldPods(old, "OnDelete"))
+		return withCurrentPods(event.Ready, podCounts(u)).noted(oldPods(old, "OnDelete"))
 	}
-	return result(event.Ready, ready).by(event.ByBuiltIn)
+	return withCurrentPods(event.Ready, podCounts(u))
 }
 
 func cronJobStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result {

@@ -92,6 +92,12 @@ func result(s event.Status, message string) Result {
 	return Result{Observation: run.Observation{Status: s, Message: message}}
 }
 
+// counting returns the result with the counts of the object's pods.
+func (r Result) counting(p event.Progress) Result {
+	r.Progress = p
+	return r
+}
+
 // by returns the result with the rule that decided it.
 func (r Result) by(rule event.Judge) Result {
 	r.ReadyBy = rule
@@ -129,7 +135,7 @@ func kstatusResult(u *unstructured.Unstructured, k *kstatus.Result) Result {
 	if message, ok := stale(u); ok {
 		return result(status, message)
 	}
-	return result(status, describe(u, status, k))
+	return result(status, describe(u, status, k)).counting(podCounts(u))
 }
 
 // apiServiceStatus handles APIServices, because kstatus does not know them. One without a service is always available.
@@ -178,7 +184,7 @@ func byExpressions(u *unstructured.Unstructured, rule Rule, now time.Time) Resul
 	}
 	rule.JobsComplete = true
 	if usual := byKind(u, rule, now); usual.Status != event.Ready && usual.Message != "" {
-		r.Message, r.Recheck, r.Trouble = usual.Message, usual.Recheck, usual.Trouble
+		r.Message, r.Progress, r.Recheck, r.Trouble = usual.Message, usual.Progress, usual.Recheck, usual.Trouble
 	}
 	return r
 }

@@ -28,9 +28,9 @@ func describe(u *unstructured.Unstructured, status event.Status, k *kstatus.Resu
 	case "apps/Deployment":
 		return describeDeployment(u)
 	case "apps/ReplicaSet":
-		return replicas(u, "availableReplicas", "available") + creationFailure(u)
+		return podCounts(u).String() + creationFailure(u)
 	case "apps/StatefulSet":
-		return describeStatefulSet(u)
+		return podCounts(u).String()
 	case "apps/DaemonSet":
 		return describeDaemonSet(u)
 	case "Pod":
@@ -57,14 +57,7 @@ func describe(u *unstructured.Unstructured, status event.Status, k *kstatus.Resu
 }
 
 func describeDeployment(u *unstructured.Unstructured) string {
-	want := kstatus.GetIntField(u.Object, ".spec.replicas", 1)
-	updated := kstatus.GetIntField(u.Object, ".status.updatedReplicas", 0)
-	state := replicas(u, "availableReplicas", "available")
-	if updated < want {
-		state = fmt.Sprintf("%d of %d updated", updated, want)
-	} else if old := kstatus.GetIntField(u.Object, ".status.replicas", 0) - want; old > 0 {
-		state += ", " + text.Count(int(old), "old pod") + " still running"
-	}
+	state := podCounts(u).String()
 	if deadlineExceeded(u) {
 		state += " · progress deadline exceeded"
 	}
@@ -99,32 +92,41 @@ func creationFailure(u *unstructured.Unstructured) string {
 	return ""
 }
 
-func describeStatefulSet(u *unstructured.Unstructured) string {
+// podCounts counts the pods of a workload by its status, which includes old pods.
+func podCounts(u *unstructured.Unstructured) event.Progress {
 	want := kstatus.GetIntField(u.Object, ".spec.replicas", 1)
-	text := replicas(u, "readyReplicas", "ready")
-	if updated, found, _ := unstructured.NestedInt64(u.Object, "status", "updatedReplicas"); found && int(updated) < want {
-		text += fmt.Sprintf(", %d updated", updated)
+	count := func(field string) int { return kstatus.GetIntField(u.Object, ".status."+field, 0) }
+	upTo := func(field, word string) event.Progress {
+		return event.Progress{Done: min(count(field), want), Wanted: want, Word: word}
 	}
-	return text
-}
-
-// replicas compares .status.<field> with .spec.replicas: "1 of 3 ready".
-func replicas(u *unstructured.Unstructured, field, word string) string {
-	want := kstatus.GetIntField(u.Object, ".spec.replicas", 1)
-	count := kstatus.GetIntField(u.Object, ".status."+field, 0) // includes old pods
-	return fmt.Sprintf("%d of %d %s", min(count, want), want, word)
+	switch groupKind(u) {
+	case "apps/Deployment":
+		if updated := count("updatedReplicas"); updated < want {
+			return event.Progress{Done: updated, Wanted: want, Word: "updated"}
+		}
+		p := upTo("availableReplicas", "available")
+		p.Old = max(count("replicas")-want, 0)
+		return p
+	case "apps/ReplicaSet":
+		return upTo("availableReplicas", "available")
+	case "apps/StatefulSet":
+		p := upTo("readyReplicas", "ready")
+		if updated, found, _ := unstructured.NestedInt64(u.Object, "status", "updatedReplicas"); found {
+			p.Outdated = max(want-int(updated), 0)
+		}
+		return p
+	case "ReplicationController":
+		return upTo("readyReplicas", "ready")
+	case "apps/DaemonSet":
+		if want = kstatus.GetIntField(u.Object, ".status.desiredNumberScheduled", -1); want >= 0 {
+			return event.Progress{Done: count("numberReady"), Wanted: want, Word: "ready", Outdated: max(want-count("updatedNumberScheduled"), 0)}
+		}
+	}
+	return event.Progress{}
 }
 
 func describeDaemonSet(u *unstructured.Unstructured) string {
-	want := kstatus.GetIntField(u.Object, ".status.desiredNumberScheduled", -1)
-	if want < 0 {
-		return "not observed by its controller yet"
-	}
-	text := fmt.Sprintf("%d of %d ready", kstatus.GetIntField(u.Object, ".status.numberReady", 0), want)
-	if updated := kstatus.GetIntField(u.Object, ".status.updatedNumberScheduled", 0); updated < want {
-		text += fmt.Sprintf(", %d updated", updated)
-	}
-	return text
+	return cmp.Or(podCounts(u).String(), notObserved)
 }
 
 func describeClaim(u *unstructured.Unstructured) string {

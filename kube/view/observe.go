@@ -96,8 +96,8 @@ func (v *View) publish(unit event.Unit, g *group, ob run.Observation) {
 			ob.ReadyBy = ""
 		}
 	}
-	if !known || before.Status != ob.Status || before.Message != ob.Message || before.ReadyBy != ob.ReadyBy || before.Note != ob.Note || !before.Since.Equal(ob.Since) {
-		v.feed.Publish(event.Event{Kind: event.KindObject, Phase: unit.Phase, Group: unit.Group, Object: &ob.Object, Status: ob.Status, Message: ob.Message, ReadyBy: ob.ReadyBy, Note: ob.Note, Since: ob.Since})
+	if !known || before.Status != ob.Status || before.Message != ob.Message || before.Progress != ob.Progress || before.ReadyBy != ob.ReadyBy || before.Note != ob.Note || !before.Since.Equal(ob.Since) {
+		v.feed.Publish(event.Event{Kind: event.KindObject, Phase: unit.Phase, Group: unit.Group, Object: &ob.Object, Status: ob.Status, Message: ob.Message, Progress: ob.Progress, ReadyBy: ob.ReadyBy, Note: ob.Note, Since: ob.Since})
 	}
 	if st != g.status || message != g.message {
 		v.publishGroup(unit, g, st, message)

@@ -63,7 +63,7 @@ func groupEvents(phase string, g *plan.Group, layer, now int, at time.Time) []ev
 	for i, o := range g.Objects {
 		e := event.Event{Kind: event.KindObject, Phase: phase, Group: g.ID, Object: &o, Status: event.Ready, Change: event.Created, Time: at}
 		if layer == now && i%2 == 0 {
-			e.Status, e.Message = event.InProgress, "1 of 3 available"
+			e.Status, e.Message, e.Progress = event.InProgress, "1 of 3 available", event.Progress{Done: 1, Wanted: 3, Word: "available"}
 		}
 		out = append(out, e)
 	}

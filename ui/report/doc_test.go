@@ -70,7 +70,7 @@ func same(t *testing.T, what string, got, want []string) {
 }
 
 func TestEveryFieldIsDocumented(t *testing.T) {
-	same(t, "fields", documented("Fields", "Objects", "Skips", "Tallies", "Sources", "Details", "Drift", "Waits", "Timeouts", "Holds", "Origins", "Operation", "Results", "Phases"), fields(reflect.TypeFor[event.Event](), ""))
+	same(t, "fields", documented("Fields", "Objects", "Skips", "Tallies", "Progress", "Sources", "Details", "Drift", "Waits", "Timeouts", "Holds", "Origins", "Operation", "Results", "Phases"), fields(reflect.TypeFor[event.Event](), ""))
 }
 
 func TestEveryKindAndStatusIsDocumented(t *testing.T) {

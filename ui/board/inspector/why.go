@@ -41,7 +41,7 @@ func (s Subject) Why(room, w int) []canvas.Line {
 	head = canvas.WrapLines(head, w)
 	tail := s.dependencyLines(n, w)
 	if o != nil {
-		head = append(head, diagnosis(o, count(o.Message), room-len(head)-len(tail))...)
+		head = append(head, diagnosis(o, room-len(head)-len(tail))...)
 	}
 	lines := s.releaseLines()
 	return slices.Concat(head, lines[:min(len(lines), max(room-len(head)-len(tail), 0))], tail)
@@ -248,11 +248,10 @@ func (s Subject) groupStatus(n *graph.Node) canvas.Line {
 	return l
 }
 
-// diagnosis returns the last lines of an object's diagnosis and log, after its current count unless they repeat it.
-func diagnosis(o *event.ObjectState, now string, room int) []canvas.Line {
+// diagnosis returns the last lines of an object's diagnosis and log, after how many of its pods are ready now.
+func diagnosis(o *event.ObjectState, room int) []canvas.Line {
 	var lines []canvas.Line
-	repeats := func(l string) bool { return strings.Contains(l, now) }
-	if now != "" && o.Cause != "" && !repeats(o.Cause) && !slices.ContainsFunc(o.Diagnosis, repeats) && room > 1 {
+	if now := o.Progress.String(); now != "" && o.Cause != "" && !o.OnlyState && room > 1 {
 		lines = append(lines, canvas.Plain(theme.Quiet, "now: "+now))
 		room--
 	}
@@ -261,15 +260,6 @@ func diagnosis(o *event.ObjectState, now string, room int) []canvas.Line {
 		lines = append(lines, canvas.Plain(theme.Quiet, "  "+s))
 	}
 	return lines
-}
-
-// count returns the part of a message that counts, such as "0 of 3 available", or "". The cause says the rest.
-func count(message string) string {
-	head, _, _ := strings.Cut(message, " · ")
-	if head == "" || head[0] < '0' || head[0] > '9' {
-		return ""
-	}
-	return head
 }
 
 // dependencyLines name the groups that a group still waits for, and the groups that wait for it.
