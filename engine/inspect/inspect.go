@@ -4,6 +4,7 @@ package inspect
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,6 +48,12 @@ type Item struct {
 type Unavailable string
 
 func (u Unavailable) Error() string { return string(u) }
+
+// HasPods reports whether an object is of a kind whose pods and logs can be looked up: its own, or those behind a Service.
+func HasPods(o plan.Object) bool {
+	builtIn := o.Group == "" || o.Group == "apps" || o.Group == "batch"
+	return builtIn && slices.Contains([]string{"Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicationController", "Service"}, o.Kind)
+}
 
 // Pod is a pod in a table. Unknown fields are empty.
 type Pod struct {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 )
 
@@ -27,7 +28,7 @@ func (d *Diagnoser) Pods(ctx context.Context, o plan.Object) ([]Pod, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", o, err)
 	}
-	if !podKinds[live.GroupVersionKind().GroupKind().String()] {
+	if !inspect.HasPods(o) {
 		return nil, fmt.Errorf("list pods of %s: %w", o, ErrNoPods)
 	}
 	_, pods, err := d.findPods(ctx, live)
@@ -37,13 +38,7 @@ func (d *Diagnoser) Pods(ctx context.Context, o plan.Object) ([]Pod, error) {
 	return pods.all(), nil
 }
 
-// podKinds are the kinds whose pods the inspector lists. findPods also finds those of a PodDisruptionBudget.
-var podKinds = map[string]bool{
-	"Pod": true, "Deployment.apps": true, "ReplicaSet.apps": true, "StatefulSet.apps": true, "DaemonSet.apps": true, "Job.batch": true,
-	"ReplicationController": true, "CronJob.batch": true, "Service": true,
-}
-
-// findPods returns the pods of an object, and their direct owner if that is another object:
+// findPods returns the pods of an object, also of a PodDisruptionBudget, and their direct owner if that is another object:
 // the newest ReplicaSet of a Deployment, the newest Job of a CronJob.
 func (d *Diagnoser) findPods(ctx context.Context, u *unstructured.Unstructured) ([]ref, foundPods, error) {
 	if u.GroupVersionKind().GroupKind().String() == "Deployment.apps" {

@@ -97,6 +97,7 @@ func (m *model) lookKeys() []keys.Binding {
 		}
 		return noSubject()
 	}
+	noPods := func() string { return cmp.Or(noObject(), m.insp.WhyNoPods()) }
 	return []keys.Binding{
 		{Keys: "d", Hint: m.diffHint, Disabled: noSubject, Do: m.insp.OpenDiff, Near: true, Part: partLook,
 			About: "diff", More: "what changes, field by field"},
@@ -105,7 +106,7 @@ func (m *model) lookKeys() []keys.Binding {
 		{Keys: "Y", Hint: m.liveHint, Disabled: noObject, Do: m.insp.OpenLive, Near: true, Part: partLook,
 			About: "live object", More: "the object in the cluster"},
 		{Keys: "v", Hint: keys.When("events", m.inTrouble), Disabled: noObject, Do: openTab(inspector.TabEvents), Part: partLook, About: "events", More: "of the object and its pods"},
-		{Keys: "l", Hint: keys.When("logs", m.inTrouble), Disabled: noObject, Do: openTab(inspector.TabLogs), Part: partLook, About: "logs", More: "of all pods and containers"},
+		{Keys: "l", Hint: keys.When("logs", func() bool { return m.inTrouble() && m.insp.LogsMayHelp() }), Disabled: noPods, Do: openTab(inspector.TabLogs), Part: partLook, About: "logs", More: "of all pods and containers"},
 		{Keys: "S", Hint: keys.When("shell", func() bool { return m.inTrouble() && m.insp.ShellMayHelp() }), Disabled: func() string { return cmp.Or(noObject(), m.insp.WhyNoShell()) }, Do: m.insp.Shell, Part: partLook,
 			About: "open a shell…", More: "in a container"},
 		m.tabKey(0), m.tabKey(1), m.tabKey(2), m.tabKey(3), m.tabKey(4), m.tabKey(5), m.tabKey(6), m.tabKey(7),

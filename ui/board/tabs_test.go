@@ -360,3 +360,46 @@ func TestPaletteMatchesKeys(t *testing.T) {
 		}
 	})
 }
+
+// TestNoPodsNoLogs: logs and a shell are only for objects with pods. The keys say why, and of a group which object to select.
+func TestNoPodsNoLogs(t *testing.T) {
+	s := newScreen(t, 160, 45, recorded(t, "sandbox-held", 0), answered)
+	config := s.State.Find("apply", "shop/api:config")
+	s.board.Select(s.Graph.ByKey[config.Unit()])
+	for _, key := range []string{"l", "S"} {
+		s.press(key)
+		if s.shows(t, "cm/shop-api has no pods"); s.insp.Shown {
+			t.Errorf("%s opens a tab:\n%s", key, s.text())
+		}
+	}
+	server := s.State.Find("apply", "shop/api:server")
+	s.board.Select(s.Graph.ByKey[server.Unit()])
+	s.press("l")
+	if !s.insp.Shown {
+		t.Errorf("l opens no logs of a Deployment:\n%s", s.text())
+	}
+	s.press("esc")
+	account := server.Objects[0].Object
+	s.feed(event.Event{Kind: event.KindObject, Phase: "apply", Group: server.ID, Object: &account, Status: event.Failed, Cause: "refused", Time: s.State.Now})
+	s.press("l")
+	s.shows(t, "sa/shop-api has no pods; select deploy/shop-api first")
+}
+
+// TestNowIsAFact: the line "now" has the counts of an object's pods, and nothing that a message of others begins with.
+func TestNowIsAFact(t *testing.T) {
+	events := twoStuck()
+	for i := range events {
+		if e := &events[i]; e.Kind == event.KindObject && e.Group == "s:app" {
+			e.Progress = event.Progress{Done: 1, Wanted: 2, Word: "ready"}
+		}
+	}
+	s := newScreen(t, 100, 50, events)
+	for _, group := range []string{"s:app", "s:queue"} {
+		s.board.Select(s.Graph.ByKey[event.Unit{Phase: "apply", Group: group}])
+		s.press("1")
+		if now := strings.Contains(s.text(), "now: "); now != (group == "s:app") || now && !strings.Contains(s.text(), "now: 1 of 2 ready") {
+			t.Errorf("%s:\n%s", group, s.text())
+		}
+		s.press("esc")
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
+	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
@@ -109,15 +110,35 @@ func (i *Inspector) TargetObject() *event.ObjectState {
 		return w
 	}
 	for _, o := range n.Objects {
-		if hasPods(o.Object.Kind) {
+		if runsPods(o.Object) {
 			return o
 		}
 	}
 	return n.Objects[0]
 }
 
-func hasPods(kind string) bool {
-	return slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet", "Job", "Pod"}, kind)
+// runsPods reports whether an object has pods that are not also those of another one.
+func runsPods(o plan.Object) bool { return inspect.HasPods(o) && o.Kind != "Service" }
+
+// WhyNoPods says why the target has neither pods nor logs, "" if it may have some.
+func (i *Inspector) WhyNoPods() string {
+	o := i.TargetObject()
+	if o == nil || i.isStep() || inspect.HasPods(o.Object) {
+		return ""
+	}
+	why := i.Graph.Object(o.Object) + " has no pods"
+	if i.Object() == nil {
+		if at := slices.IndexFunc(i.Group().Objects, func(o *event.ObjectState) bool { return runsPods(o.Object) }); at >= 0 {
+			return why + "; select " + i.Graph.Object(i.Group().Objects[at].Object) + " first"
+		}
+	}
+	return why
+}
+
+// LogsMayHelp reports whether the target may have logs about its problem: not if the run could not apply it.
+func (i *Inspector) LogsMayHelp() bool {
+	o := i.TargetObject()
+	return o != nil && i.WhyNoPods() == "" && (!o.Answered.IsZero() || i.State.Operation.IsWatch() || i.isStep())
 }
 
 // Item returns the target object with its place in the plan.

@@ -36,12 +36,15 @@ type (
 
 // WhyNoShell says why no shell can be opened, "" if one can.
 func (i *Inspector) WhyNoShell() string {
-	_, ok := i.cluster.(Shells)
-	switch {
-	case !ok:
-		return notConnected
+	switch _, ok := i.cluster.(Shells); {
 	case i.TargetObject() == nil:
 		return "select an object first"
+	case i.isStep():
+		return "a hook of the file has no shell"
+	case i.WhyNoPods() != "":
+		return i.WhyNoPods()
+	case !ok:
+		return notConnected
 	}
 	return ""
 }
@@ -49,7 +52,7 @@ func (i *Inspector) WhyNoShell() string {
 // ShellMayHelp reports whether the target's problem may be inside a running container.
 func (i *Inspector) ShellMayHelp() bool {
 	o := i.TargetObject()
-	return o != nil && i.WhyNoShell() == "" && hasPods(o.Object.Kind) && (o.Details == nil || o.Details.ExitCode == nil)
+	return i.LogsMayHelp() && i.WhyNoShell() == "" && runsPods(o.Object) && (o.Details == nil || o.Details.ExitCode == nil)
 }
 
 // Shell opens a shell in the container selected in the logs, or else in the running container with
