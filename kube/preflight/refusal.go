@@ -118,7 +118,7 @@ func CheckOwners(b *manifest.Builder, list helmkube.ResourceList, claims manifes
 		}
 		if notOwned := (*manifest.NotOwned)(nil); errors.As(claims.Check(b.Scope(), f), &notOwned) {
 			o := f.Resource.Object
-			conflicts = append(conflicts, plan.Warning{Chart: f.Resource.Chart, Object: &o, Message: notOwned.Error(), Shared: notOwned.Shared()})
+			conflicts = append(conflicts, plan.Warning{Chart: f.Resource.Chart, Object: &o, Message: notOwned.Error(), Shared: notOwned.Shared(), Foreign: claims.Advice.One != ""})
 		}
 	}
 	return conflicts

@@ -182,44 +182,56 @@ func (p Plan) Count() (refused, changed int) {
 	return n[inspect.Refuse], n[inspect.Create] + n[inspect.Modify] + n[inspect.Replace] + n[inspect.Delete]
 }
 
-// actionCounts is the number of changes by action.
-type actionCounts map[inspect.Action]int
+// Tally is a number of changes: 3 "to create".
+type Tally struct {
+	N    int
+	Text string
+}
 
-func countActions(changes []inspect.Change) actionCounts {
-	n := actionCounts{}
+func (t Tally) String() string { return fmt.Sprint(t.N, " ", t.Text) }
+
+func countActions(changes []inspect.Change) map[inspect.Action]int {
+	n := map[inspect.Action]int{}
 	for _, c := range changes {
 		n[c.Action]++
 	}
 	return n
 }
 
-func (n actionCounts) String() string {
-	s := fmt.Sprintf("%d to create, %d to change, ", n[inspect.Create], n[inspect.Modify])
+// tally counts changes by what they do to objects. The usual counts are there even if they are 0.
+func tally(changes []inspect.Change) []Tally {
+	n := countActions(changes)
+	all := []Tally{{n[inspect.Create], "to create"}, {n[inspect.Modify], "to change"}}
 	if count := n[inspect.Replace]; count > 0 {
-		s += fmt.Sprintf("%d to replace, ", count)
+		all = append(all, Tally{count, "to replace"})
 	}
-	return s + fmt.Sprintf("%d to delete", n[inspect.Delete])
+	return append(all, Tally{n[inspect.Delete], "to delete"})
 }
 
-// Summary counts the changes.
-func (p Plan) Summary() string {
+// Tallies counts the changes of the plan.
+func (p Plan) Tallies() []Tally {
 	n := countActions(p.Changes)
-	s := fmt.Sprintf("%s, %d unchanged", n, n[inspect.Unchanged])
-	for _, more := range []struct {
-		action inspect.Action
-		text   string
-	}{{inspect.Keep, "kept"}, {inspect.Absent, "already absent"}} {
-		if count := n[more.action]; count > 0 {
-			s += fmt.Sprintf(", %d %s", count, more.text)
+	all := append(tally(p.Changes), Tally{n[inspect.Unchanged], "unchanged"})
+	for _, t := range []Tally{{n[inspect.Keep], "kept"}, {n[inspect.Absent], "already absent"}, {n[inspect.Hook], "hook to run"}, {n[inspect.Refuse], "refused"}} {
+		if t.N > 1 && t.Text == "hook to run" {
+			t.Text = "hooks to run"
+		}
+		if t.N > 0 {
+			all = append(all, t)
 		}
 	}
-	if hooks := n[inspect.Hook]; hooks > 0 {
-		s += ", " + text.Count(hooks, "hook") + " to run"
+	return all
+}
+
+// Summary counts the changes in one line.
+func (p Plan) Summary() string { return joinTallies(p.Tallies()) }
+
+func joinTallies(all []Tally) string {
+	words := make([]string, len(all))
+	for n, t := range all {
+		words[n] = t.String()
 	}
-	if refused := n[inspect.Refuse]; refused > 0 {
-		s += fmt.Sprintf(", %d refused", refused)
-	}
-	return s
+	return strings.Join(words, ", ")
 }
 
 // DryRun is the release that an install or an upgrade would deploy.
@@ -278,7 +290,7 @@ type Edit struct {
 func (e Edit) Lines() []string {
 	counts := "no object changes"
 	if len(e.Changes) > 0 {
-		counts = countActions(e.Changes).String()
+		counts = joinTallies(tally(e.Changes))
 	}
 	lines := []string{fmt.Sprintf("this edit (revision %d): %s", e.Operation.Revision, counts)}
 	if e.Empty {

@@ -141,12 +141,12 @@ func (s source) Plan(ctx context.Context, args []string) (form.Plan, error) {
 	if err != nil {
 		var out form.Plan
 		if refusal, ok := errors.AsType[*kube.Refusal](err); ok {
-			out.Lines = warningLines(refusal.Warnings)
+			out.Lines, out.Foreign = warningLines(refusal.Warnings), foreign(refusal.Conflicts)
 		}
 		return out, new(mask.Mask).Error(err)
 	}
 	if p == nil {
-		return form.Plan{Lines: []form.Line{{Role: theme.Strong, Text: "There is nothing to do."}}, Summary: "nothing to do"}, nil
+		return form.Plan{Lines: []form.Line{{Role: theme.Strong, Text: "There is nothing to do."}}}, nil
 	}
 	return planned(p), nil
 }
@@ -157,8 +157,12 @@ var withData = []string{"StatefulSet", "PersistentVolumeClaim", "PersistentVolum
 // planned returns a plan as the form shows it.
 func planned(p *report.Plan) form.Plan {
 	refused, _ := p.Count()
-	out := form.Plan{Lines: planLines(p), Summary: p.Summary(), Refused: refused > 0 || len(p.Errors) > 0}
+	out := form.Plan{Lines: planLines(p), Refused: refused > 0 || len(p.Errors) > 0}
 	out.Unordered = p.Operation.Name == "install" && slices.ContainsFunc(p.Phases, func(p event.Phase) bool { return p.Kind == event.PhaseApply && plan.Unordered(p.Groups) })
+	out.Foreign = foreign(p.Errors)
+	for _, t := range p.Tallies() {
+		out.Counts = append(out.Counts, form.Count(t))
+	}
 	for _, c := range p.Changes {
 		out.Conflicts = out.Conflicts || c.Conflict
 		switch {
@@ -169,6 +173,16 @@ func planned(p *report.Plan) form.Plan {
 		}
 	}
 	return out
+}
+
+// foreign names the objects of others because of which an operation is refused.
+func foreign(errors []plan.Warning) (names []string) {
+	for _, w := range errors {
+		if w.Foreign && w.Object != nil {
+			names = append(names, w.Object.String())
+		}
+	}
+	return names
 }
 
 // SavePlan saves the plan in the current directory.

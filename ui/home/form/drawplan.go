@@ -36,7 +36,7 @@ func (m *Form) drawReview() {
 		x := cv.Put(1, bottom, theme.Strong, "Type "+canvas.Clean(r.in.Name)+" to start: ")
 		m.drawInput(x, bottom, m.W-x-1, &r.name, true)
 	}
-	if note := m.deletesNote(); note != "" {
+	for _, note := range m.notes() {
 		lines := canvas.Wrap(note, m.W-2)
 		lines = lines[:min(len(lines), 3)]
 		bottom -= len(lines)
@@ -77,12 +77,19 @@ func (m *Form) status() (theme.Role, string) {
 
 // withSummary adds the counts of the plan, without those that are 0 if all do not fit.
 func (m *Form) withSummary(status string) string {
-	summary := m.review.plan.Summary
-	if text := m.Join(status, summary); canvas.Width(text) <= m.W-2 {
+	counts := m.review.plan.Counts
+	if text := m.Join(status, joinCounts(counts)); canvas.Width(text) <= m.W-2 {
 		return text
 	}
-	counts := slices.DeleteFunc(strings.Split(summary, ", "), func(s string) bool { return strings.HasPrefix(s, "0 ") })
-	return m.Join(status, strings.Join(counts, ", "))
+	return m.Join(status, joinCounts(slices.DeleteFunc(slices.Clone(counts), func(c Count) bool { return c.N == 0 })))
+}
+
+func joinCounts(counts []Count) string {
+	var words []string
+	for _, c := range counts {
+		words = append(words, fmt.Sprint(c.N, " ", c.Text))
+	}
+	return strings.Join(words, ", ")
 }
 
 func (m *Form) planLines() []Line {
@@ -109,21 +116,34 @@ func (m *Form) planLines() []Line {
 		lines = append([]Line{{Role: theme.Quiet, Text: "The chart declares no order, and its objects imply none."}}, lines...)
 	}
 	if _, status := m.status(); canvas.Width(status) > m.W-2 { // it does not show all counts
-		lines = append(slices.Clip(lines), Line{}, Line{Text: m.review.plan.Summary})
+		lines = append(slices.Clip(lines), Line{}, Line{Text: joinCounts(m.review.plan.Counts)})
 	}
 	return lines
 }
 
-// deletesNote names the objects that the command deletes.
-func (m *Form) deletesNote() string {
-	deletes := m.review.plan.Deletes
-	if len(deletes) == 0 || m.whyNotStart() != "" {
-		return ""
+// notes name the objects that the command deletes, and those that it takes from others.
+func (m *Form) notes() (notes []string) {
+	if m.whyNotStart() != "" {
+		return nil
 	}
+	if deletes := m.review.plan.Deletes; len(deletes) > 0 {
+		notes = append(notes, "Deletes "+text.Count(len(deletes), "object")+": "+someOf(deletes))
+	}
+	switch {
+	case len(m.taking) > 0:
+		notes = append(notes, "Takes over "+text.Count(len(m.taking), "object")+": "+someOf(m.taking))
+	case m.review.in.HasFlag(takeOwnership):
+		notes = append(notes, "Takes over existing objects, even of another release ("+takeOwnership+")")
+	}
+	return notes
+}
+
+// someOf lists the first names, and counts the others.
+func someOf(names []string) string {
 	const most = 4
-	named := strings.Join(deletes[:min(len(deletes), most)], ", ")
-	if more := len(deletes) - most; more > 0 {
+	named := strings.Join(names[:min(len(names), most)], ", ")
+	if more := len(names) - most; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	return "Deletes " + text.Count(len(deletes), "object") + ": " + named
+	return named
 }

@@ -6,6 +6,7 @@ package form
 
 import (
 	"context"
+	"slices"
 
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
@@ -54,14 +55,22 @@ type Line struct {
 // Plan is the plan of a command.
 type Plan struct {
 	Lines   []Line   // as "lockstep plan" prints them, warnings first
-	Summary string   // counts of the changes
+	Counts  []Count  // of the changes
 	Deletes []string // objects that the command deletes
 	// Refused means that lockstep would refuse the command; Lines say why.
 	Refused bool
+	// Foreign are the objects of other releases, or of nobody, because of which lockstep would refuse the command.
+	Foreign []string
 	// Conflicts means that other managers own fields that the command sets.
 	Conflicts bool
 	// Unordered means that the chart declares no order of its objects.
 	Unordered bool
+}
+
+// Count is a number of changes: 3 "to create".
+type Count struct {
+	N    int
+	Text string
 }
 
 // Options say what to ask for.
@@ -90,8 +99,9 @@ type Form struct {
 		text  string // in the user's editor
 		saved string // the file with the values edited in this form, "" without one
 	}
-	help *page.Page
-	at   *canvas.Rect // where the user types; nil: nowhere
+	taking []string // the objects of others that the command takes over, until the user returns to the fields
+	help   *page.Page
+	at     *canvas.Rect // where the user types; nil: nowhere
 }
 
 // entry is a field and its input.
@@ -133,6 +143,9 @@ func (m *Form) input() Input {
 	in := m.o.Input
 	for _, e := range m.fields {
 		in.Set(e.field, e.input.Value())
+	}
+	if m.taking != nil {
+		in.Flags, in.Shown = append(slices.Clone(in.Flags), takeOwnership), append(slices.Clone(in.Shown), takeOwnership)
 	}
 	in.NewNamespace = in.Operation == Install && m.lists.isNew(in)
 	return in

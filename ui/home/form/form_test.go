@@ -99,6 +99,7 @@ type samples struct {
 	planned   [][]string // the commands that were planned
 	last      string     // where the release's chart was found last, "" if that is unknown
 	owned     bool       // other managers own fields
+	foreign   []string   // objects of others
 	unordered bool       // the chart declares no order
 	refuse    error
 }
@@ -142,11 +143,14 @@ func (s *samples) Plan(_ context.Context, args []string) (Plan, error) {
 	if s.refuse != nil {
 		return Plan{}, s.refuse
 	}
+	if s.foreign != nil && !slices.Contains(args, "--take-ownership") {
+		return Plan{Lines: []Line{{Role: theme.Bad, Text: "error: ConfigMap/a (namespace shop) is owned by release b: rename it, or take it over with --take-ownership"}}, Refused: true, Foreign: s.foreign}, nil
+	}
 	if s.owned && !slices.Contains(args, "--force-conflicts") {
 		return Plan{Lines: []Line{{Role: theme.Bad, Text: "! Deployment/api refused: kubectl owns .spec.replicas"}}, Refused: true, Conflicts: true}, nil
 	}
 	if s.unordered {
-		return Plan{Lines: samplePlan, Summary: "3 to create, 0 to change, 0 to delete, 0 unchanged", Unordered: !slices.Contains(args, "--order=inferred")}, nil
+		return Plan{Lines: samplePlan, Counts: sampleCounts(3, 0, 0, 0), Unordered: !slices.Contains(args, "--order=inferred")}, nil
 	}
 	if args[0] == Uninstall {
 		return Plan{
@@ -158,10 +162,10 @@ func (s *samples) Plan(_ context.Context, args []string) (Plan, error) {
 				{Indent: 4, Role: theme.Bad, Text: "- Deployment/api delete"},
 				{Indent: 4, Role: theme.Bad, Text: "- ConfigMap/api delete"},
 			},
-			Summary: "0 to create, 0 to change, 2 to delete, 0 unchanged", Deletes: []string{"Deployment/api", "ConfigMap/api"},
+			Counts: sampleCounts(0, 0, 2, 0), Deletes: []string{"Deployment/api", "ConfigMap/api"},
 		}, nil
 	}
-	return Plan{Lines: samplePlan, Summary: "1 to create, 2 to change, 0 to delete, 14 unchanged, 1 hook to run"}, nil
+	return Plan{Lines: samplePlan, Counts: append(sampleCounts(1, 2, 0, 14), Count{1, "hook to run"})}, nil
 }
 
 func (s *samples) SavePlan(_ context.Context, in Input) (string, error) {
@@ -219,6 +223,28 @@ func TestForceConflicts(t *testing.T) {
 	}
 }
 
+// TestTakeOwnership: if objects belong to others, M makes the plan again with --take-ownership, and the start asks for the name. In
+// the fields, the choice is forgotten.
+func TestTakeOwnership(t *testing.T) {
+	r := &rig{t: t, source: &samples{foreign: []string{"ConfigMap/a"}}}
+	r.host = newHost(t.Context(), bare, Options{Input: Input{Operation: Upgrade, Name: "shop", Chart: "./shop", Namespace: "shop"}, Source: r.source})
+	r.send(tea.WindowSizeMsg{Width: 100, Height: 30})
+	r.run(r.Init())
+	r.shows("lockstep would refuse this", "M take over objects")
+	r.press("M")
+	r.shows("ready to start", "$ lockstep upgrade shop ./shop -n shop --take-ownership", "Takes over 1 object: ConfigMap/a")
+	r.press("esc ctrl+p")
+	r.shows("lockstep would refuse this")
+	r.press("M enter")
+	r.shows("Type shop to start")
+	if r.ended {
+		t.Fatalf("it has started without the name: %q", r.args)
+	}
+	if r.press("shop enter"); !slices.Contains(r.args, "--take-ownership") {
+		t.Errorf("the command is %q", r.args)
+	}
+}
+
 // TestInferOrder: if a new release's chart declares no order, I makes the plan again with --order=inferred.
 func TestInferOrder(t *testing.T) {
 	r := &rig{t: t, source: &samples{unordered: true}}
@@ -234,6 +260,10 @@ func TestInferOrder(t *testing.T) {
 	if r.press("enter"); !slices.Contains(r.args, "--order=inferred") {
 		t.Errorf("the command is %q", r.args)
 	}
+}
+
+func sampleCounts(create, change, remove, unchanged int) []Count {
+	return []Count{{create, "to create"}, {change, "to change"}, {remove, "to delete"}, {unchanged, "unchanged"}}
 }
 
 var samplePlan = []Line{

@@ -51,8 +51,10 @@ func (r *review) stop() {
 
 func (r *review) scroll(by int) { r.view.top = min(max(r.view.top+by, 0), r.view.last) }
 
-// asksName reports whether the user has to type the release's name, because objects are deleted.
-func (m *Form) asksName() bool { return m.o.Operation == Uninstall || len(m.review.plan.Deletes) > 0 }
+// asksName reports whether the user has to type the release's name, because objects are deleted, or taken from others.
+func (m *Form) asksName() bool {
+	return m.o.Operation == Uninstall || len(m.review.plan.Deletes) > 0 || m.review.in.HasFlag(takeOwnership)
+}
 
 // plan makes the plan of the command.
 func (m *Form) plan() tea.Cmd {
@@ -86,7 +88,7 @@ func (m *Form) planned(msg planned) {
 // back returns to the fields, and cancels the plan if it is still made.
 func (m *Form) back() {
 	m.review.stop()
-	m.review = review{n: m.review.n}
+	m.review, m.taking = review{n: m.review.n}, nil
 }
 
 func (m *Form) planKeys() []keys.Binding {
@@ -98,6 +100,7 @@ func (m *Form) planKeys() []keys.Binding {
 		{Keys: "ctrl+s", Label: "ctrl-s", Only: func() bool { return m.o.Operation != Test }, Hint: m.startHint("save plan"), Disabled: m.whyNotStart, Do: m.savePlan, About: "save the plan, to have it approved (--plan)"},
 		{Keys: "e", Only: m.hasValues, Hint: keys.Always("edit values"), Do: m.openValues, About: "edit the values in $EDITOR"},
 		{Keys: "m", Hint: keys.When("take over fields", func() bool { return r.plan.Conflicts }), Disabled: keys.Unless(func() bool { return r.plan.Conflicts }, "no other manager owns a field that this sets"), Do: func() tea.Cmd { return m.planWith(forceConflicts) }, About: "take over fields of other managers (--force-conflicts)"},
+		{Keys: "M", Hint: keys.When("take over objects", m.mayTake), Disabled: keys.Unless(m.mayTake, "the plan is not refused because of objects of others"), Do: m.takeOver, About: "take over objects of others (--take-ownership)"},
 		{Keys: "I", Only: func() bool { return m.o.Operation == Install }, Hint: keys.When("infer order", m.mayInfer), Disabled: keys.Unless(m.mayInfer, "the order is already decided"), Do: func() tea.Cmd { return m.planWith(inferOrder) }, About: "deploy in the order that the objects imply (--order=inferred)"},
 		{Keys: "up k", Label: "↑↓", Hint: keys.When("scroll", func() bool { return r.view.last > 0 }), Do: keys.By(r.scroll, -1), About: "up or down one line"},
 		{Keys: "down j", Alias: true, Do: keys.By(r.scroll, 1)},
@@ -115,7 +118,17 @@ func (m *Form) planKeys() []keys.Binding {
 const (
 	forceConflicts = "--force-conflicts"
 	inferOrder     = "--order=inferred"
+	takeOwnership  = "--take-ownership"
 )
+
+// mayTake reports whether the plan is refused because of objects that the command can take over.
+func (m *Form) mayTake() bool { return len(m.review.plan.Foreign) > 0 }
+
+// takeOver makes the plan again with the objects of others.
+func (m *Form) takeOver() tea.Cmd {
+	m.taking = m.review.plan.Foreign
+	return m.plan()
+}
 
 // mayInfer reports whether the order of the objects may be inferred, because the chart declares none.
 func (m *Form) mayInfer() bool {
