@@ -326,6 +326,8 @@ type Operation struct {
 	Revision int    `json:"revision,omitempty"`
 	// Job is the Job that runs the operation in the cluster, as namespace/name, in the record of a terminal that watched it.
 	Job string `json:"job,omitempty"`
+	// By is who started the run, in its record: "ann on box".
+	By string `json:"by,omitempty"`
 	// ToRevision is the revision that a rollback restores.
 	ToRevision int `json:"toRevision,omitempty"`
 	// PreviousRevision is the revision that a rollback would restore, or 0 if there is none; see
@@ -337,6 +339,8 @@ type Operation struct {
 	PreviousChart string `json:"previousChart,omitempty"`
 	// Timeout limits the whole operation, ReadinessTimeout the wait for one object; 0 is no
 	// limit. Both are in nanoseconds (R25).
+	// EditedValues is set once an edit of the run has changed the values (R46).
+	EditedValues bool `json:"editedValues,omitempty"`
 	Timeout          time.Duration `json:"timeout,omitempty"`
 	ReadinessTimeout time.Duration `json:"readinessTimeout,omitempty"`
 	// Approvals is where the run's approvals must be written, nil if it also takes commands (R42a). That of a stack is empty: its

@@ -89,6 +89,7 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 	if err := running.checkBase(edited); err != nil {
 		return nil, err
 	}
+	edited.prepared.Info.EditedValues = running.Info().EditedValues || !sameValues(values, running.prepared.Target.Release.Config)
 	return &Edit{operation: edited, opts: up, replaced: running}, nil
 }
 
@@ -299,6 +300,7 @@ func (r *runner) prepareNext(a *attempt, edit *Edit) (*Operation, error) {
 	if err != nil {
 		return nil, err
 	}
+	edited.prepared.Info.EditedValues = edit.Info().EditedValues
 	next := &Operation{
 		client: op.client, prepared: edited.prepared, main: edited.main, rollback: edited.rollback, editOptions: edited.editOptions,
 		shared: op.shared,

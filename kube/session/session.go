@@ -135,6 +135,7 @@ func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 		Context:          s.Client.ContextName(),
 		Timeout:          s.Common.Timeout,
 		ReadinessTimeout: s.Common.ReadinessTimeout,
+		EditedValues:     s.Common.Journal.Before().Edit != nil,
 	}
 	if s.Common.WaitStrategy() != helmclient.WaitOrdered { // only --timeout applies, as in Helm
 		info.ReadinessTimeout = 0

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +31,7 @@ const runSuffix = ".ndjson"
 // operation: if the file cannot be written, it warns once and stops. On a full disk it still writes the closing event, in
 // place of the last ones, so that a completed run does not look like a killed one.
 type RunLog struct {
+	By        string // who started the run, "" if that is unknown
 	dir       string
 	warn      func(string)
 	file      recordFile
@@ -81,9 +83,9 @@ func (r *RunLog) Consume(e event.Event) {
 	if r.closed {
 		return
 	}
-	if e.Operation != nil && r.job != "" {
+	if e.Operation != nil {
 		op := *e.Operation
-		op.Job, e.Operation = r.job, &op
+		op.By, op.Job, e.Operation = cmp.Or(r.By, op.By), cmp.Or(r.job, op.Job), &op
 	}
 	if r.full {
 		if e.Kind == event.KindOperation && e.Exit != nil {

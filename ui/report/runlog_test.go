@@ -26,6 +26,7 @@ func TestRunLogKeepsLatestRuns(t *testing.T) {
 	warn := func(s string) { t.Error(s) }
 	events := aborted(t)
 	r := NewRunLog(dir, warn)
+	r.By = "ann on box"
 	Replay(events, r)
 	r.Close()
 	r.Consume(events[0]) // ignored after Close
@@ -42,7 +43,7 @@ func TestRunLogKeepsLatestRuns(t *testing.T) {
 		t.Errorf("mode %v, error %v", info.Mode(), err)
 	}
 	again, err := ReadRecord(dir, names[0])
-	if err != nil || again.Damage != nil || again.Outcome != "aborted" || len(again.Events) != len(events) {
+	if err != nil || again.Damage != nil || again.Outcome != "aborted" || again.By != "ann on box" || len(again.Events) != len(events) {
 		t.Errorf("%+v, error %v", again, err)
 	}
 	if _, err := FindRun(dir, "nothing"); err == nil {

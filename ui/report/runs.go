@@ -47,6 +47,7 @@ type RunTarget struct {
 	Chart     string `json:"chart,omitempty"`
 	Source    string `json:"source,omitempty"` // see event.Operation
 	Revision  int    `json:"revision,omitempty"`
+	By        string `json:"startedBy,omitempty"`
 	Job       string `json:"job,omitempty"` // of a run in the cluster, namespace/name
 	Identity  string `json:"-"`             // see event.Operation
 }
@@ -86,7 +87,7 @@ func (r Run) Ending() event.Status {
 func newRun(name string, first, last event.Event) Run {
 	r := Run{Name: name, Started: first.Time, RunResult: RunResult{Outcome: Killed, Seconds: max(last.Time.Sub(first.Time), 0).Seconds()}}
 	if op := first.Operation; op != nil {
-		r.RunTarget = RunTarget{op.Name, op.Release, op.Namespace, op.Context, op.Chart, op.Source, op.Revision, op.Job, op.Identity}
+		r.RunTarget = RunTarget{op.Name, op.Release, op.Namespace, op.Context, op.Chart, op.Source, op.Revision, op.By, op.Job, op.Identity}
 		if op.Job != "" {
 			r.Outcome = Unwatched
 		}

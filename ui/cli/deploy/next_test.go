@@ -116,8 +116,12 @@ func TestNextCommands(t *testing.T) {
 	}
 	edited := endedState("upgrade", 3, event.Failed, "", "failed")
 	edited.Status, edited.Run = event.Running, event.Replacing
-	edited.Apply(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "upgrade", Release: "s", Namespace: "n", PreviousRevision: 3, Revision: 5}})
+	edited.Apply(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "upgrade", Release: "s", Namespace: "n", PreviousRevision: 3, Revision: 5, EditedValues: true}})
 	edited.Status, edited.Release = event.Failed, "failed"
+	chartEdited := endedState("upgrade", 3, event.Failed, "", "failed")
+	chartEdited.Run = event.Replacing
+	chartEdited.Apply(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "upgrade", Release: "s", Namespace: "n", PreviousRevision: 3, Revision: 5}})
+	chartEdited.Status, chartEdited.Release = event.Failed, "failed"
 	deploy := func(s *event.State) []string {
 		return given(s.Operation.Name, "s", "./c", "--set", "password=secret").afterDeploy(s, "./c", nil, false)
 	}
@@ -129,6 +133,7 @@ func TestNextCommands(t *testing.T) {
 		{"a failed install", deploy(endedState("install", 0, event.Failed, "", "failed")), []string{installAgain, orUninstall}},
 		{"a failed upgrade after an edit", deploy(edited), []string{
 			"lockstep get values s --revision 5 -o yaml" + where + "   # the values of the edit, which the next command does not have", upgradeAgain, orRollback}},
+		{"a failed upgrade after an edit of the chart alone", deploy(chartEdited), []string{upgradeAgain, orRollback}},
 		{"an install that wrote nothing", deploy(endedState("install", 0, event.Skipped, "", "")), nil},
 		{"an install without a release record", deploy(endedState("install", 0, event.Failed, "", "none")), []string{installAgain}},
 		{"an install that may be pending", deploy(endedState("install", 0, event.Failed, "", "")), []string{installAgain, orRecover}},

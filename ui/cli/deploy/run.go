@@ -233,7 +233,9 @@ func newRecord(notices report.Notices) *report.RunLog {
 		notices.Warn(fmt.Sprintf("this run is not recorded: %v; set XDG_STATE_HOME", err))
 		return report.NewRunLog("", func(string) {})
 	}
-	return report.NewRunLog(dir, notices.Warn)
+	record := report.NewRunLog(dir, notices.Warn)
+	record.By = kube.Self()
+	return record
 }
 
 // server is the socket of an operation (R47). Server is nil if it could not be opened.
@@ -293,6 +295,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 	defer run.Close()
 	run.By = job.By
 	record := newRecord(d.Notices)
+	record.By = job.By
 	record.OfJob(job.Namespace + "/" + job.Name)
 	recorded := make(chan struct{})
 	go func() {

@@ -193,7 +193,7 @@ func (s *source) PastRuns(ctx context.Context, namespace string) ([]home.PastRun
 	out := make([]home.PastRun, len(recorded))
 	for i, r := range recorded {
 		out[i] = home.PastRun{Key: home.Key{Namespace: r.Namespace, Name: r.Release}, Record: r.Name, Operation: describeOperation(r.Operation, r.Chart), Context: r.Context,
-			Started: r.Started, Took: time.Duration(r.Seconds * float64(time.Second)), Status: r.Ending(), Why: whyOf(r), By: kube.Self()}
+			Started: r.Started, Took: time.Duration(r.Seconds * float64(time.Second)), Status: r.Ending(), Why: whyOf(r), By: r.By}
 	}
 	jobs, denied := s.client.ClusterRuns(ctx, namespace)
 	for _, job := range jobs {
