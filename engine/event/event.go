@@ -281,6 +281,8 @@ const (
 	RunToTarget = "run-to target"
 	// NoReturn is that of the refusal of a Rollback that does not give the reasons of the points of no return (R33a).
 	NoReturn = "no-return"
+	// PlanWarning is that of a warning about the plan. An edited revision has its own, which replace those of the revision before.
+	PlanWarning = "plan"
 	// Unapproved is that of a group that waits for an approval, and of the run that is paused because of it (R42a).
 	Unapproved = "unapproved"
 )
@@ -324,10 +326,10 @@ type Operation struct {
 	// Identity is the same for all runs of a file with hooks, with the same environment, clusters and default namespaces.
 	Identity string `json:"identity,omitempty"`
 	Revision int    `json:"revision,omitempty"`
-	// Job is the Job that runs the operation in the cluster, as namespace/name, in the record of a terminal that watched it.
-	Job string `json:"job,omitempty"`
 	// By is who started the run, in its record: "ann on box".
 	By string `json:"by,omitempty"`
+	// Job is the Job that runs the operation in the cluster, as namespace/name, in the record of a terminal that watched it.
+	Job string `json:"job,omitempty"`
 	// ToRevision is the revision that a rollback restores.
 	ToRevision int `json:"toRevision,omitempty"`
 	// PreviousRevision is the revision that a rollback would restore, or 0 if there is none; see
@@ -337,10 +339,10 @@ type Operation struct {
 	Newest int `json:"newest,omitempty"`
 	// PreviousChart is the chart of the revision that an upgrade replaces.
 	PreviousChart string `json:"previousChart,omitempty"`
-	// Timeout limits the whole operation, ReadinessTimeout the wait for one object; 0 is no
-	// limit. Both are in nanoseconds (R25).
 	// EditedValues is set once an edit of the run has changed the values (R46).
 	EditedValues bool `json:"editedValues,omitempty"`
+	// Timeout limits the whole operation, ReadinessTimeout the wait for one object; 0 is no
+	// limit. Both are in nanoseconds (R25).
 	Timeout          time.Duration `json:"timeout,omitempty"`
 	ReadinessTimeout time.Duration `json:"readinessTimeout,omitempty"`
 	// Approvals is where the run's approvals must be written, nil if it also takes commands (R42a). That of a stack is empty: its

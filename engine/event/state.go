@@ -171,6 +171,7 @@ func (s *State) applyOperation(e Event) {
 		s.edited = s.edited || s.Run == Replacing
 		if s.Ended.IsZero() {
 			s.earlier = s.earlier.with(s.Phases)
+			s.Warnings = slices.DeleteFunc(slices.Clone(s.Warnings), func(w Event) bool { return w.Code == PlanWarning })
 		} else { // it is another operation
 			s.undoing = s.undoneBy(e.Operation)
 			s.earlier, s.NoReturn = earlierChanges{}, nil

@@ -163,3 +163,16 @@ func TestSinceInAWatch(t *testing.T) {
 		}
 	}
 }
+
+// TestWarningsOfAnEdit: the warnings about the plan of an edited revision replace those of the revision before; others stay (R46).
+func TestWarningsOfAnEdit(t *testing.T) {
+	r := newRun("a")
+	r.apply(0, Event{Kind: KindWarning, Code: PlanWarning, Message: "the quota has 1 left"})
+	r.apply(0, Event{Kind: KindWarning, Message: "the record was written late"})
+	r.apply(0, Event{Kind: KindRun, Status: Replacing})
+	r.apply(0, Event{Kind: KindOperation, Status: Running, Operation: &r.Operation})
+	r.apply(0, Event{Kind: KindWarning, Code: PlanWarning, Message: "the quota has 2 left"})
+	if len(r.Warnings) != 2 || r.Warnings[0].Message != "the record was written late" || r.Warnings[1].Message != "the quota has 2 left" {
+		t.Errorf("warnings: %+v", r.Warnings)
+	}
+}

@@ -314,10 +314,7 @@ func (r *runner) prepareNext(a *attempt, edit *Edit) (*Operation, error) {
 	if !reflect.DeepEqual(next.prepared.Phases, edit.operation.prepared.Phases) {
 		r.engine.Announce(next.phasesWithDurations()...)
 	}
-	warn := warnOnce(r.engine.Publish, op.prepared.Warnings)
-	for _, w := range next.prepared.Warnings {
-		warn(w)
-	}
+	next.publishWarnings(r.engine)
 	return next, nil
 }
 

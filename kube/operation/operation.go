@@ -261,6 +261,15 @@ func (op *Operation) Run() error {
 	return op.Mask().Error(op.run())
 }
 
+// publishWarnings publishes the warnings about the plan.
+func (op *Operation) publishWarnings(eng *run.Engine) {
+	for _, w := range op.prepared.Warnings {
+		e := event.WarningEvent(w)
+		e.Code = event.PlanWarning
+		eng.Publish(e)
+	}
+}
+
 func (op *Operation) run() error {
 	eng := op.start()
 	warn := warnOnce(eng.Publish, op.prepared.Warnings)
@@ -277,9 +286,7 @@ func (op *Operation) run() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	eng.Announce(op.phasesWithDurations()...)
-	for _, w := range op.prepared.Warnings {
-		eng.Publish(event.WarningEvent(w))
-	}
+	op.publishWarnings(eng)
 	r, err := op.newRunner(ctx, eng)
 	if err != nil {
 		return op.fail(nil, nil, err)

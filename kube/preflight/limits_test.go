@@ -185,3 +185,22 @@ func TestIdleBudgets(t *testing.T) {
 		})
 	}
 }
+
+// TestQuotaOfThePlan: a quota that the operation changes counts as it will be.
+func TestQuotaOfThePlan(t *testing.T) {
+	q := fromYAML[corev1.ResourceQuota](t, "{metadata: {name: q, namespace: ns}, spec: {hard: {pods: 2}}, status: {hard: {pods: 2}, used: {pods: 0}}}")
+	pods := workload("Deployment", "containers: [{name: a}]")
+	quota := func(pods string) string {
+		return "{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, spec: {hard: {pods: " + pods + "}}}\n---\n"
+	}
+	for text, want := range map[string][]string{
+		pods:                   {"pods: the release needs 3, but the quota has only 2 left (0 of 2 used)"},
+		pods + quota("3"):      nil,
+		pods + quota("\"1\""):  {"pods: the release needs 3, but the quota has only 1 left (0 of 1 used)"},
+		pods + quota("[lots]"): {"only 2 left"},
+	} {
+		planned := parsePlanned(t, text)
+		q := planned.quota(q)
+		checkWarnings(t, overQuota(q, quotaNeeds(q, planned.objects, nil)), want...)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	resources "k8s.io/component-helpers/resource"
 
 	"lockstep/engine/plan"
@@ -39,6 +40,7 @@ func (v *clusterView) checkQuotas(planned *plannedObjects, createsSecret bool) (
 			return found
 		}
 		for _, q := range quotas.Items {
+			q = planned.quota(q)
 			needs := quotaNeeds(q, byNamespace[namespace], ranges)
 			if createsSecret && namespace == v.Common.Namespace && !scoped(q) {
 				add(needs, corev1.ResourceSecrets, resource.MustParse("1"))
@@ -49,6 +51,16 @@ func (v *clusterView) checkQuotas(planned *plannedObjects, createsSecret bool) (
 		}
 		return found
 	})
+}
+
+// quota returns a quota with the limits that the operation sets, if it contains the quota.
+func (p *plannedObjects) quota(live corev1.ResourceQuota) corev1.ResourceQuota {
+	o := p.byObject[plan.Object{Kind: "ResourceQuota", Namespace: live.Namespace, Name: live.Name}]
+	set := corev1.ResourceQuota{}
+	if o != nil && runtime.DefaultUnstructuredConverter.FromUnstructured(o.fields, &set) == nil { // else the API server refuses it
+		live.Spec, live.Status.Hard = set.Spec, set.Spec.Hard
+	}
+	return live
 }
 
 // quotaNeeds returns how much of each resource of a quota the new objects need; existing objects

@@ -40,6 +40,7 @@ type textLog struct {
 	regressed     map[objectKey]regression
 	skipped       skippedGroups       // not yet written
 	planned       map[string]bool     // phases that have been written
+	warned        map[string]bool     // messages of warnings that have been written
 	noReturn      map[string]bool     // reasons of points of no return that have been written, of all releases of a stack
 	awaited       map[objectKey]bool  // objects outside the release for which a group waits
 	slow          map[event.Unit]bool // groups that were reported as slow
@@ -74,7 +75,7 @@ type logKey struct {
 func newTextLog(out, warnings io.Writer, opts Options) *textLog {
 	return &textLog{
 		out: styled(out, opts.Style), warnings: styled(warnings, opts.Style), opts: opts,
-		reported: map[objectKey][]string{}, regressed: map[objectKey]regression{}, planned: map[string]bool{}, noReturn: map[string]bool{}, slow: map[event.Unit]bool{}, awaited: map[objectKey]bool{}, scopes: map[string]*textLog{},
+		reported: map[objectKey][]string{}, regressed: map[objectKey]regression{}, planned: map[string]bool{}, noReturn: map[string]bool{}, warned: map[string]bool{}, slow: map[event.Unit]bool{}, awaited: map[objectKey]bool{}, scopes: map[string]*textLog{},
 	}
 }
 
@@ -170,6 +171,10 @@ func (t *textLog) writeEvent(e event.Event, before event.Status) {
 			t.line(e, noReturn, phrase.NoReturnPassed(e.Group, e.Message))
 		}
 	case event.KindWarning:
+		if e.Code == event.PlanWarning && t.warned[e.Message] { // an edited revision has it, too
+			break
+		}
+		t.warned[e.Message] = true
 		writeWarning(t.warnings, e, t.opts.Style)
 	case event.KindWaiting:
 		t.waiting(e)
