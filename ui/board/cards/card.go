@@ -319,8 +319,12 @@ func (l *Layout) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
 	case event.Ready, event.Gone, event.Waiting: // these words are on all lines of a card, or on none
 		room = w - 2 - style.Width
 	}
+	end := x + w
 	if l.wordOnLine(n, o) && room > canvas.Width(mark.Word) {
-		l.Canvas.PutRight(x+w, y, wordRole, mark.Word)
+		end = l.Canvas.PutRight(end, y, wordRole, mark.Word) - 1
+	}
+	if whole := style.Whole(o.Object); canvas.Width(whole) <= end-x-2 { // another name on the card needs the style
+		name = whole
 	}
 	l.Canvas.Put(x, y, mark.Role, mark.Glyph)
 	l.Canvas.Put(x+2, y, role, name)

@@ -157,6 +157,13 @@ func (s NameStyle) Object(o plan.Object, w int, ellipsis string) string {
 	return canvas.FitMiddle(kind+name, w, ellipsis)
 }
 
+// Whole returns an object's name in the style, but without omitting a prefix.
+func (s NameStyle) Whole(o plan.Object) string {
+	s.Cut = ""
+	kind, name := s.object(o, "")
+	return kind + name
+}
+
 // object returns an object's kind with a slash, and its name.
 func (s NameStyle) object(o plan.Object, ellipsis string) (kind, name string) {
 	name = canvas.Clean(o.Name)
