@@ -101,7 +101,8 @@ const FailedCreate = "FailedCreate"
 
 // RefusedPods returns the cause in the message of such a warning, without what only requests would tell.
 func RefusedPods(message string) string {
-	return status.CleanText("pods cannot be created: " + withoutName(plainError(message)))
+	reason := withoutName(plainError(message))
+	return status.CleanText("pods cannot be created: " + cmp.Or(byPolicy(reason), reason))
 }
 
 // refusedPodsCause explains a FailedCreate event.
@@ -109,7 +110,7 @@ func (d *Diagnoser) refusedPodsCause(ctx context.Context, b *reportBuilder, e *E
 	message := plainError(e.Message)
 	f := d.admissionCause(ctx, b.live.GetNamespace(), message)
 	if f.cause == "" {
-		f.cause = withoutName(message)
+		f.cause = cmp.Or(byPolicy(withoutName(message)), withoutName(message))
 	}
 	which := "no pods can be created: "
 	if b.uncreated < b.wanted {

@@ -53,7 +53,14 @@ func TestForbidden(t *testing.T) {
 			t.Fatalf("%v has no finding", got)
 		}
 		f := why.Finding()
-		if LacksPermission(err) || strings.Contains(got.Error(), advice) || f.Cause != "refused by the API server: "+words || f.Evidence[0] != `pods "big" is forbidden: `+words {
+		cause := "refused by the API server: " + words
+		if reason, policy := strings.CutPrefix(words, "ValidatingAdmissionPolicy 'lab-vap' with binding 'lab-vapb' denied request: "); policy {
+			cause = "refused by ValidatingAdmissionPolicy lab-vap: " + reason
+			if by, _ := DeniedBy(got); by != "lab-vap" || !strings.HasSuffix(got.Error(), `pods "big" is forbidden: `+cause) {
+				t.Errorf("refused by policy %q: %v", by, got)
+			}
+		}
+		if LacksPermission(err) || strings.Contains(got.Error(), advice) || f.Cause != cause || f.Evidence[0] != `pods "big" is forbidden: `+words {
 			t.Errorf("%s\nis explained as %q\ncause %q\nevidence %q", words, got, f.Cause, f.Evidence)
 		}
 	}

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"errors"
 	"regexp"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,8 +11,17 @@ import (
 var (
 	rbacDenied    = regexp.MustCompile(`User "([^"]*)" cannot (\S+) (?:path |resource "([^"]*)"(?: in API group "([^"]*)"(?: in the namespace "([^"]*)")?)?)`)
 	policyDenied  = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'`)
+	policyReason  = regexp.MustCompile(`(?s)^ValidatingAdmissionPolicy '([^']+)' with binding '[^']*' denied request: (.*)`)
 	webhookDenied = regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: | without explanation)?(.*)`)
 )
+
+// byPolicy says which policy refused a request, and why, given the message without the object's name. It returns "" if none did.
+func byPolicy(message string) string {
+	if m := policyReason.FindStringSubmatch(message); m != nil {
+		return "refused by ValidatingAdmissionPolicy " + m[1] + ": " + m[2]
+	}
+	return ""
+}
 
 // Denied is a request for which the user lacks a permission. Resource is "" for a path, Namespace at the cluster scope.
 type Denied struct{ User, Verb, Resource, Group, Namespace string }
@@ -41,10 +51,15 @@ func DeniedBy(err error) (policy, webhook string) {
 	if err == nil {
 		return "", ""
 	}
-	if m := policyDenied.FindStringSubmatch(err.Error()); m != nil {
+	message := err.Error()
+	var response apierrors.APIStatus
+	if errors.As(err, &response) { // Explain has other words for it
+		message = response.Status().Message
+	}
+	if m := policyDenied.FindStringSubmatch(message); m != nil {
 		policy = m[1]
 	}
-	if m := webhookDenied.FindStringSubmatch(err.Error()); m != nil {
+	if m := webhookDenied.FindStringSubmatch(message); m != nil {
 		webhook = m[1]
 	}
 	return policy, webhook

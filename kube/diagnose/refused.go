@@ -62,7 +62,12 @@ func Explain(err error) error {
 		}
 		cause = strings.Join(texts, "; ")
 	}
-	cause = refusedByServer + strings.TrimPrefix(withoutName(cause), refusedByServer)
+	cause = withoutName(cause)
+	if by := byPolicy(cause); by != "" {
+		text, cause = strings.Replace(text, cause, by, 1), by
+	} else {
+		cause = refusedByServer + strings.TrimPrefix(cause, refusedByServer)
+	}
 	return &refusal{err, text, run.Finding{Cause: status.CleanText(cause), Evidence: []string{status.CleanText(message)}}}
 }
 

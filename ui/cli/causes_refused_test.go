@@ -40,7 +40,7 @@ var refusals = []cause{
 	{"account", `{apiVersion: v1, kind: Pod, metadata: {name: somebody}, spec: {serviceAccountName: nobody, ` + harmless + `}]}}`, "Pod/somebody",
 		`refused by the API server: error looking up service account \$NS/nobody: serviceaccount "nobody" not found`, `nobody`},
 	{"policy", `{apiVersion: v1, kind: ServiceAccount, metadata: {name: teamless}}`, "ServiceAccount/teamless",
-		`refused by the API server: ValidatingAdmissionPolicy '\$NS' with binding '\$NS' denied request: it needs a label team`, `denied request`},
+		`refused by ValidatingAdmissionPolicy \$NS: it needs a label team`, `denied request`},
 	{"port", `{apiVersion: v1, kind: Service, metadata: {name: port}, spec: {type: NodePort, ports: [{port: 80, nodePort: 30978}]}}`, "Service/port",
 		`refused by the API server: spec.ports\[0\].nodePort: Invalid value: 30978: provided port is already allocated`, `already allocated`},
 	{"invalid", deployment("odd", "", "tolerations: [{operator: Exists, value: x}], "+oneContainer), "Deployment/odd",
