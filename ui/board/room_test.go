@@ -2,6 +2,7 @@ package board
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -105,4 +106,45 @@ func TestFailuresWithLaterChange(t *testing.T) {
 	s.Observed.Message = "revision 2 was deployed"
 	s.send(tickMsg{})
 	s.shows(t, "the release is marked failed · since then: revision 2 was deployed")
+}
+
+// TestFinishedCardsGiveRoom: the cause on a card is complete even if every row is taken: finished cards, also those of other bands, give
+// up rows, the empty ones first. Without a problem, they have them again.
+func TestFinishedCardsGiveRoom(t *testing.T) {
+	const cause = `no pods can be created: violates PodSecurity "restricted:latest": runAsNonRoot != true (pod or container must set securityContext.runAsNonRoot=true)`
+	s := newScreen(t, 160, 45, recorded(t, "sandbox-held", 0))
+	g := s.State.Find("apply", "shop/api:server")
+	o := g.Objects[2].Object
+	heights := func() map[string]int {
+		all := map[string]int{}
+		for _, c := range s.board.Cards {
+			all[c.Node.ID] = c.Rect.H
+		}
+		return all
+	}
+	s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: g.ID, Status: event.Running, Time: s.State.Now},
+		event.Event{Kind: event.KindRun, Status: event.Running, Time: s.State.Now},
+		event.Event{Kind: event.KindObject, Phase: "apply", Group: g.ID, Object: &o, Status: event.InProgress, Time: s.State.Now},
+		event.Event{Kind: event.KindDiagnosis, Phase: "apply", Group: g.ID, Object: &o, Time: s.State.Now})
+	usual := heights()
+	s.feed(event.Event{Kind: event.KindDiagnosis, Phase: "apply", Group: g.ID, Object: &o, Cause: cause, Status: event.Degraded, Time: s.State.Now})
+	s.press("tab") // the pane does not show the cause
+	said := ""
+	for _, c := range s.board.Cards {
+		switch h := usual[c.Node.ID]; {
+		case c.Node.GroupState == g:
+			for _, l := range s.lines()[c.Rect.Y+1 : c.Rect.Y+c.Rect.H-1] {
+				said += strings.TrimSpace(string([]rune(l)[c.Rect.X+1:c.Rect.X+c.Rect.W-1])) + " "
+			}
+		case c.Rect.H < h && c.Node.Status != event.Ready:
+			t.Errorf("%s, which is %s, has %d rows instead of %d", c.Node.ID, c.Node.Status, c.Rect.H, h)
+		}
+	}
+	if end := "securityContext.runAsNonRoot=true)"; !strings.Contains(strings.ReplaceAll(said, " ", ""), end) {
+		t.Errorf("the card says %q:\n%s", said, s.text())
+	}
+	s.feed(event.Event{Kind: event.KindDiagnosis, Phase: "apply", Group: g.ID, Object: &o, Time: s.State.Now})
+	if now := heights(); !maps.Equal(now, usual) {
+		t.Errorf("without a problem, the cards have %v rows, before %v", now, usual)
+	}
 }

@@ -91,7 +91,8 @@ func TestFreeRowsShowFailure(t *testing.T) {
 }
 
 // TestPictureKeepsItsShape: at every size with columns and throughout every run, cards keep their places and heights, and none
-// becomes a line, unless the plan or the window changes. Only a failure may make cards taller, and move those below them. Of each
+// becomes a line, unless the plan or the window changes. Only a failure may make cards taller, and move those below them; its cause may
+// also make finished cards lower. Of each
 // run, about fifty moments are drawn; the stride is odd, so that they are different moments of each group.
 func TestPictureKeepsItsShape(t *testing.T) {
 	runs := map[string][]event.Event{"15 groups": stopsOf(15, 2), "40 groups": stopsOf(40, 4), "120 groups": stopsOf(120, 12), "300 groups": stopsOf(300, 20)}
@@ -113,6 +114,7 @@ func TestPictureKeepsItsShape(t *testing.T) {
 				s.Update(batchMsg{events: events[from : i+1], more: true})
 				s.View()
 				scrolls := !s.board.ShowsAll && (len(s.board.Columns) < len(s.Graph.Cols) || s.board.Rows > s.board.Area.H)
+				failure := slices.ContainsFunc(s.Graph.Nodes, func(n *graph.Node) bool { return n.Status == event.Failed || n.Degraded > 0 })
 				trouble := slices.ContainsFunc(s.Graph.Nodes, picture.InTrouble)
 				at := map[*graph.Node]place{}
 				for _, c := range s.board.Cards {
@@ -127,7 +129,7 @@ func TestPictureKeepsItsShape(t *testing.T) {
 					if scrolls {
 						before.x, before.y, before.w = now.x, now.y, now.w
 					}
-					if trouble && now.h >= before.h {
+					if trouble && now.h >= before.h || failure && (n.Status.Over() || now.h >= before.h) {
 						before.y, before.h = now.y, now.h
 					}
 					if ok && now != before {

@@ -1,6 +1,8 @@
 package cards
 
 import (
+	"iter"
+	"math"
 	"slices"
 	"strings"
 
@@ -17,7 +19,8 @@ func (l *Layout) WrapReasonsOf(own []Card, bottom int) {
 	l.Cards, l.Rows = all, rows
 }
 
-// WrapReasons wraps the reasons on cards into the free rows above bottom, failures first.
+// WrapReasons wraps the reasons on cards into the free rows above bottom, failures first. If those are too few, the finished
+// cards of the column give up rows.
 func (l *Layout) WrapReasons(bottom int) {
 	for _, failed := range []bool{true, false} {
 		for i := range l.Cards {
@@ -25,7 +28,10 @@ func (l *Layout) WrapReasons(bottom int) {
 			if (c.Node.Status == event.Failed) != failed || c.Rect.W < 6 {
 				continue
 			}
-			last := i // in the same column
+			first, last := i, i // in the same column
+			for first > 0 && l.Cards[first-1].Rect.X == c.Rect.X {
+				first--
+			}
 			for last+1 < len(l.Cards) && l.Cards[last+1].Rect.X == c.Rect.X {
 				last++
 			}
@@ -35,16 +41,113 @@ func (l *Layout) WrapReasons(bottom int) {
 					end = f.Rect
 				}
 			}
-			grown := l.growCard(c, bottom-(end.Y+end.H))
+			more := bottom - (end.Y + end.H)
+			freed := l.shrink(l.Cards[first:last+1], l.wanted(c)-max(more, 0))
+			grown := l.growCard(c, more+freed)
 			for j := i + 1; j <= last; j++ {
 				l.Cards[j].Rect.Y += grown
 			}
 			for j := range l.Folds {
 				if f := &l.Folds[j]; f.Rect.X == c.Rect.X {
-					f.Rect.Y += grown
+					f.Rect.Y += grown - freed
 				}
 			}
-			l.Rows = max(l.Rows, end.Y+end.H+grown-l.Area.Y+l.Top)
+			l.Rows = max(l.Rows, end.Y+end.H+grown-freed-l.Area.Y+l.Top)
+		}
+	}
+}
+
+// wanted returns how many more rows a card that has failed or is degraded needs for the reasons on it. One that is in progress may
+// have a cause for a moment, such as a readiness probe: for that, nothing moves.
+func (l *Layout) wanted(c *Card) int {
+	if c.flat || c.Node.Status != event.Failed && c.Node.Degraded == 0 || c.Rect.W < 6 {
+		return 0
+	}
+	whole := *c
+	whole.rows = slices.Clone(c.rows)
+	return max(l.wrapCard(&whole, math.MaxInt)-(c.Rect.H-2-len(c.rows)), 0)
+}
+
+// finished reports whether a card may give up rows for the reasons on others.
+func (l *Layout) finished(c *Card) bool {
+	return !c.flat && c.Node.Status.Over() && !picture.InTrouble(c.Node) && !picture.IsUnfinished(c.Node.Status) && !l.IsSelected(c.Node)
+}
+
+// shrink takes up to some rows from the finished cards of a column, and returns how many: first the empty ones, then those of
+// objects.
+func (l *Layout) shrink(column []Card, need int) (freed int) {
+	for _, empty := range []bool{true, false} {
+		for i := range column {
+			c := &column[i]
+			if freed >= need || !l.finished(c) {
+				continue
+			}
+			least := MinCardRows
+			if empty {
+				least = max(len(c.rows)+2, least)
+			}
+			if less := min(c.Rect.H-least, need-freed); less > 0 {
+				c.Rect.H -= less
+				freed += less
+				c.rows = l.cardRows(c.Node, c.Rect.H-2)
+			}
+		}
+	}
+	for i := 1; i < len(column) && freed > 0; i++ {
+		column[i].Rect.Y = column[i-1].Rect.Y + column[i-1].Rect.H
+	}
+	return freed
+}
+
+// Lacks returns how many more rows some cards, which are in the given number of rows, need for the reasons on them.
+func (l *Layout) Lacks(own []Card, rows int) (lacks int) {
+	for column := range columnsOf(own) {
+		wanted := 0
+		for i := range column {
+			wanted += l.wanted(&column[i])
+		}
+		last := column[len(column)-1].Rect
+		if wanted > 0 {
+			lacks = max(lacks, wanted+last.Y+last.H-rows)
+		}
+	}
+	return lacks
+}
+
+// Lower takes up to some rows from the finished cards so that all columns get lower.
+func (l *Layout) Lower(own []Card, need int) {
+	most, least := 0, 0
+	for column := range columnsOf(own) {
+		height, low := 0, 0
+		for i := range column {
+			h := column[i].Rect.H
+			height += h
+			if l.finished(&column[i]) {
+				h = min(h, MinCardRows)
+			}
+			low += h
+		}
+		most, least = max(most, height), max(least, low)
+	}
+	target := max(most-need, least)
+	for column := range columnsOf(own) {
+		last := column[len(column)-1].Rect
+		l.shrink(column, last.Y+last.H-column[0].Rect.Y-target)
+	}
+}
+
+// columnsOf yields the cards of each column.
+func columnsOf(own []Card) iter.Seq[[]Card] {
+	return func(yield func([]Card) bool) {
+		for from := 0; from < len(own); {
+			to := from + 1
+			for to < len(own) && own[to].Rect.X == own[from].Rect.X {
+				to++
+			}
+			if !yield(own[from:to]) {
+				return
+			}
+			from = to
 		}
 	}
 }

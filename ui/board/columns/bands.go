@@ -170,6 +170,14 @@ func (b *Board) placeBands(parts [][]int, heights []int, limit int) {
 	b.Room = room
 	for _, k := range cards.Order(len(parts), func(x, y int) int { return b.rank(parts[x]) - b.rank(parts[y]) }) {
 		was := bottomOf(placed[k])
+		for j := range parts { // the finished cards of other bands give up rows
+			if lacks := b.Lacks(placed[k], was+free); j != k && lacks > 0 {
+				height := bottomOf(placed[j])
+				b.Lower(placed[j], lacks)
+				lower := height - bottomOf(placed[j])
+				rows[j], free = rows[j]-lower, free+lower
+			}
+		}
 		b.WrapReasonsOf(placed[k], was+free)
 		grown := bottomOf(placed[k]) - was
 		rows[k], free = rows[k]+grown, free-grown
