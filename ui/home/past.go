@@ -225,17 +225,33 @@ func (p *past) outcome(r *PastRun) (mark theme.Mark, said string) {
 	return mark, prefixed(": ", r.Why) + where
 }
 
-// drawRows draws the runs in view.
+// operation returns the operation of a run; on a narrow screen without its chart, which the pane has.
+func (p *past) operation(r *PastRun) string {
+	if p.W < chartFrom {
+		name, _, _ := strings.Cut(r.Operation, " ")
+		return name
+	}
+	return r.Operation
+}
+
+// drawRows draws the runs in view: how they ended matters more than how long they took, and that more than who started them.
 func (p *past) drawRows(in canvas.Rect) {
 	cv := p.Canvas
 	p.top = scroll(p.top, p.selected, len(p.rows), in.H)
 	shown := p.rows[p.top:min(p.top+in.H, len(p.rows))]
-	target, operation, took := 7, 9, 0
+	target, operation, took, by := 7, 7, 0, 0
 	for _, r := range shown {
-		target, operation = max(target, canvas.Width(p.target(r))), max(operation, canvas.Width(r.Operation))
-		took = max(took, canvas.Width(canvas.Took(r.Took)))
+		target, operation = max(target, canvas.Width(p.target(r))), max(operation, canvas.Width(p.operation(r)))
+		took, by = max(took, canvas.Width(canvas.Took(r.Took))+gap), max(by, canvas.Width(canvas.Clean(r.By)))
 	}
-	target, operation = min(target, p.W*3/10), min(operation, p.W/4)
+	target, operation, by = min(target, p.W*3/10), min(operation, p.W/4), min(by, p.W/5)
+	if p.W < chartFrom {
+		took = 0
+	}
+	end := p.W - 2
+	if p.W >= byFrom && by > 0 {
+		end -= by + gap
+	}
 	for i, r := range shown {
 		y := in.Y + i
 		mark, said := p.outcome(r)
@@ -247,12 +263,16 @@ func (p *past) drawRows(in canvas.Rect) {
 		x := cv.Put(4, y, theme.Quiet, r.started()) + gap
 		cv.PutFit(x, y, target, theme.Strong, p.target(r))
 		x += target + gap
-		cv.PutFit(x, y, operation, theme.Text, r.Operation)
+		cv.PutFit(x, y, operation, theme.Text, p.operation(r))
 		x += operation + gap
-		cv.PutRight(x+took, y, theme.Quiet, canvas.Took(r.Took))
-		x += took + gap
-		x = cv.PutFit(x, y, p.W-2-x, mark.Role, mark.Word)
-		cv.PutFit(x, y, p.W-2-x, theme.Text, said)
+		if took > 0 {
+			cv.PutRight(x+took-gap, y, theme.Quiet, canvas.Took(r.Took))
+		}
+		x = cv.PutFit(x+took, y, end-x-took, mark.Role, mark.Word)
+		cv.PutFit(x, y, end-x, theme.Text, said)
+		if end < p.W-2 {
+			cv.PutFit(end+gap, y, by, theme.Quiet, r.By)
+		}
 	}
 	cv.ScrollBar(p.W-1, in, p.top, len(p.rows))
 }
