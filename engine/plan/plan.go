@@ -234,6 +234,8 @@ type Warning struct {
 	// Shared is Message in the plural and without the object, "are owned by release other", if other
 	// objects can have the same warning. Text output then has one line for all of them.
 	Shared string `json:"-"`
+	// Why is Message without Object, "" for the same.
+	Why string `json:"-"`
 	// Foreign means that Object exists and belongs to another release or to nobody, and can be taken over (--take-ownership).
 	Foreign bool `json:"-"`
 }

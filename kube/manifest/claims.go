@@ -300,6 +300,20 @@ func (e *NotOwned) Error() string {
 	}
 }
 
+// Why returns the error without the object and its place.
+func (e *NotOwned) Why() string {
+	switch take := e.Advice.One; {
+	case e.Owner == "" && take == "":
+		return "it exists and is not managed by Helm: delete it"
+	case e.Owner == "":
+		return "it exists and is not managed by Helm: delete it, or " + take
+	case take == "":
+		return "owned by " + e.Owner
+	default:
+		return "owned by " + e.Owner + ": " + e.rename("rename it, or ") + take
+	}
+}
+
 // Shared returns the error for several objects, without their names.
 func (e *NotOwned) Shared() string {
 	place := PlaceOf(e.Object, "cluster scope")

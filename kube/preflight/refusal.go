@@ -30,6 +30,7 @@ func (r *Refusal) Hidden(hide func(string) string) error {
 		for i := range list {
 			list[i].Message = hide(list[i].Message)
 			list[i].Shared = hide(list[i].Shared)
+			list[i].Why = hide(list[i].Why)
 		}
 	}
 	return &hidden
@@ -118,7 +119,7 @@ func CheckOwners(b *manifest.Builder, list helmkube.ResourceList, claims manifes
 		}
 		if notOwned := (*manifest.NotOwned)(nil); errors.As(claims.Check(b.Scope(), f), &notOwned) {
 			o := f.Resource.Object
-			conflicts = append(conflicts, plan.Warning{Chart: f.Resource.Chart, Object: &o, Message: notOwned.Error(), Shared: notOwned.Shared(), Foreign: claims.Advice.One != ""})
+			conflicts = append(conflicts, plan.Warning{Chart: f.Resource.Chart, Object: &o, Message: notOwned.Error(), Shared: notOwned.Shared(), Why: notOwned.Why(), Foreign: claims.Advice.One != ""})
 		}
 	}
 	return conflicts

@@ -3,6 +3,7 @@
 package preview
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,7 +124,7 @@ func markRefused(refused []plan.Warning, changes []change) {
 	reasons := map[plan.Object][]string{}
 	for _, w := range refused {
 		if w.Object != nil {
-			reasons[*w.Object] = append(reasons[*w.Object], w.Message)
+			reasons[*w.Object] = append(reasons[*w.Object], cmp.Or(w.Why, w.Message))
 		}
 	}
 	for i := range changes {

@@ -194,9 +194,25 @@ func (s source) SavePlan(ctx context.Context, in form.Input) (path string, err e
 	return path, new(mask.Mask).Error(deploy.SavePlanOf(ctx, s.Logs, in.Args(), path))
 }
 
+// maxSame is how many objects that lockstep would refuse for the same reason have a line each above the plan, which lists all.
+const maxSame = 3
+
 // planLines returns the lines of a plan: first why lockstep would refuse it, then the warnings.
 func planLines(p *report.Plan) (lines []form.Line) {
+	type reason struct{ rule, shared string }
+	same, listed := map[reason]int{}, map[reason]bool{}
 	for _, w := range p.Errors {
+		same[reason{w.Rule, w.Shared}]++
+	}
+	for _, w := range p.Errors {
+		why := reason{w.Rule, w.Shared}
+		if n := same[why]; w.Shared != "" && n > maxSame {
+			w.Message = fmt.Sprintf("%d objects %s", n, w.Shared)
+			if listed[why] {
+				continue
+			}
+			listed[why] = true
+		}
 		lines = append(lines, form.Line{Role: theme.Bad, Text: "error: " + w.Message})
 	}
 	lines = append(lines, warningLines(p.Warnings)...)

@@ -49,6 +49,21 @@ func TestRefusalIsFirst(t *testing.T) {
 	}
 }
 
+// TestSameRefusals: objects that are refused for the same reason have one line above the plan.
+func TestSameRefusals(t *testing.T) {
+	p := &report.Plan{}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		p.Errors = append(p.Errors, plan.Warning{Object: &plan.Object{Kind: "ConfigMap", Name: name}, Message: "ConfigMap/" + name + " is owned by release other", Shared: "are owned by release other", Foreign: true})
+	}
+	p.Errors = append(p.Errors, plan.Warning{Message: "the chart is too new"})
+	if lines := planLines(p); lines[0].Text != "error: 4 objects are owned by release other" || lines[1].Text != "error: the chart is too new" {
+		t.Errorf("the lines are %v", lines)
+	}
+	if got := planned(p).Foreign; len(got) != 4 {
+		t.Errorf("objects of others: %q", got)
+	}
+}
+
 // TestReplacedData: replacing an object that holds data asks for the release's name, as deleting any object does.
 func TestReplacedData(t *testing.T) {
 	change := func(kind string, action inspect.Action) inspect.Change {
