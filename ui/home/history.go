@@ -276,8 +276,14 @@ func (h *history) drawChanges(y int) {
 	if !ok {
 		title = fmt.Sprintf("revision %d", newer)
 	}
+	var said []canvas.Line // the description, if the heading has no room for it
 	if r := h.revision(); r != nil {
-		title = h.Join(title, r.Changed.Local().Format("2 Jan 2006 15:04:05"), r.Description)
+		title = h.Join(title, r.Changed.Local().Format("2 Jan 2006 15:04:05"))
+		if whole := h.Join(title, r.Description); canvas.Width(canvas.Clean(whole)) <= h.W-6 {
+			title = whole
+		} else if !slices.Contains(expected, r.Description) {
+			said = canvas.WrapLines([]canvas.Line{canvas.Plain(statusRole(r.Status), r.Description)}, h.W-4)
+		}
 	}
 	h.Canvas.Heading(y, title)
 	var lines []canvas.Line
@@ -291,6 +297,7 @@ func (h *history) drawChanges(y int) {
 	default:
 		lines = h.changeLines(changes)
 	}
+	lines = append(said, lines...)
 	in := canvas.Rect{Y: y + 1, W: h.W, H: max(h.H-1-y-1, 1)}
 	h.last = max(len(lines)-in.H, 0)
 	h.scroll(0)

@@ -384,3 +384,14 @@ func TestFailedElsewhere(t *testing.T) {
 		t.Errorf("home says what its table shows:\n%s", r.text())
 	}
 }
+
+// TestRevisionSaysWhy: the description of a revision, such as why it failed, is whole at every size: in the heading, or else below it.
+func TestRevisionSaysWhy(t *testing.T) {
+	for _, size := range sizes {
+		r := stateOf(t, "history").open(t, size[0], size[1], bare)
+		r.press("down")
+		if said := strings.Join(strings.Fields(strings.ReplaceAll(r.text(), "┃", "")), " "); !strings.Contains(said, `Upgrade "api" failed: Deployment/api: image cannot be pulled`) {
+			t.Errorf("at %v:\n%s", size, r.text())
+		}
+	}
+}
