@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"lockstep/engine/event"
 )
@@ -65,4 +66,14 @@ func TestRoomForReleases(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPlanSaysWhere: the screen of a plan names the cluster, the namespace and the revision, and says that it is a plan.
+func TestPlanSaysWhere(t *testing.T) {
+	op := &event.Operation{Name: "upgrade", Release: "shop", Namespace: "shop", Context: "prod-eu", Revision: 4}
+	s := newScreen(t, 100, 30, nil, func(o *Options) { o.Title = "plan upgrade shop" })
+	s.send(batchMsg{events: []event.Event{{Kind: event.KindPlan, Operation: op, Phases: phases(), Seq: 1, Time: time.Now()}}})
+	if head := s.lines()[0]; !strings.Contains(head, "plan upgrade shop") || !strings.Contains(head, "prod-eu · ns shop · rev 4") {
+		t.Errorf("the header is %q", head)
+	}
 }

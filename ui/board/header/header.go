@@ -86,6 +86,9 @@ func (h *Header) drawOperation() {
 		x = cv.Put(x, 0, theme.Accent, badge) + 1
 	}
 	title := cmp.Or(op.Title(), h.Title)
+	if h.PlanOnly() {
+		title = cmp.Or(h.Title, title)
+	}
 	if h.Stack != nil {
 		title = strings.Join([]string{h.Stack.State.Operation.Name, h.Stack.State.Operation.Release, h.Theme.Lines.More, title}, " ")
 	}

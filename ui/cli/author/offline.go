@@ -18,7 +18,7 @@ import (
 func (a *app) showChart(cmd *cobra.Command, r *input.Rendered) error {
 	phases := []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: r.Planned.Groups}}
 	o := board.Options{Title: cmd.Name() + " " + r.Tree.Path, Inspector: offlineInspector(r)}
-	return screen.ShowPlan(a.App, cmd, o, phases, r.Planned.Warnings)
+	return screen.ShowPlan(a.App, cmd, o, nil, phases, r.Planned.Warnings)
 }
 
 const errOffline = inspect.Unavailable("no cluster: this view shows only the chart")

@@ -211,11 +211,12 @@ func (a *app) planOnScreen(cmd *cobra.Command, spec operationSpec) error {
 		if err != nil || op == nil {
 			return err
 		}
+		info := op.Info()
 		o := board.Options{
-			Title:     fmt.Sprintf("plan %s %s", op.Info().Name, op.Info().Release),
+			Title:     "plan " + info.Title(),
 			Inspector: screen.NewInspector(screen.Changes(op, client), op.Diagnoser(), op.Mask()), Kubectl: client.KubectlFlags(),
 		}
-		return screen.ShowPlan(a.App, cmd, o, op.Phases(), append(op.Warnings(), op.Conflicts()...))
+		return screen.ShowPlan(a.App, cmd, o, &info, op.Phases(), append(op.Warnings(), op.Conflicts()...))
 	})
 }
 

@@ -16,9 +16,9 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// planEvents returns the events of a run that is planned but has not started.
-func planEvents(phases []event.Phase, warnings []plan.Warning) []event.Event {
-	events := []event.Event{{Kind: event.KindPlan, Phases: phases}}
+// planEvents returns the events of a run that is planned but has not started; op is nil for a chart alone.
+func planEvents(op *event.Operation, phases []event.Phase, warnings []plan.Warning) []event.Event {
+	events := []event.Event{{Kind: event.KindPlan, Operation: op, Phases: phases}}
 	for _, w := range warnings {
 		events = append(events, event.WarningEvent(w))
 	}
@@ -60,10 +60,10 @@ func Show(a *command.App, cmd *cobra.Command, o board.Options, show func(context
 	return show(cmd.Context(), o)
 }
 
-// ShowPlan shows a plan on the screen.
-func ShowPlan(a *command.App, cmd *cobra.Command, o board.Options, phases []event.Phase, warnings []plan.Warning) error {
+// ShowPlan shows a plan on the screen; op is nil for a chart alone.
+func ShowPlan(a *command.App, cmd *cobra.Command, o board.Options, op *event.Operation, phases []event.Phase, warnings []plan.Warning) error {
 	return Show(a, cmd, o, func(ctx context.Context, o board.Options) error {
-		return board.Show(ctx, planEvents(phases, warnings), o)
+		return board.Show(ctx, planEvents(op, phases, warnings), o)
 	})
 }
 
