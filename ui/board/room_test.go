@@ -148,3 +148,38 @@ func TestFinishedCardsGiveRoom(t *testing.T) {
 		t.Errorf("without a problem, the cards have %v rows, before %v", now, usual)
 	}
 }
+
+// TestLowCardShowsCause: a card with two lines has the worst object and its cause, not how many others are ready: its border counts them.
+func TestLowCardShowsCause(t *testing.T) {
+	low := 0
+	for _, size := range [][2]int{{100, 30}, {120, 40}, {160, 45}} {
+		for _, groups := range []int{15, 24, 40} {
+			events := graphAt(groups, 4, 1)
+			s := newScreen(t, size[0], size[1], events)
+			for _, n := range s.Graph.Nodes {
+				if n.Status != event.Running || len(n.Objects) < 3 {
+					continue
+				}
+				s := newScreen(t, size[0], size[1], events)
+				o := n.Objects[0].Object
+				s.feed(event.Event{Kind: event.KindDiagnosis, Phase: n.Phase, Group: n.ID, Object: &o, Cause: "image x cannot be pulled", Status: event.Degraded, Time: s.State.Now})
+				for _, c := range s.board.Cards {
+					if c.Node.ID != n.ID || c.IsLine() || c.Rect.H < 4 {
+						continue
+					}
+					low++
+					card := ""
+					for _, l := range s.lines()[c.Rect.Y : c.Rect.Y+c.Rect.H] {
+						card += string([]rune(l)[c.Rect.X:c.Rect.X+c.Rect.W]) + "\n"
+					}
+					if !strings.Contains(card, "image") {
+						t.Errorf("the card of %s has no cause at %v:\n%s", n.ID, size, card)
+					}
+				}
+			}
+		}
+	}
+	if low == 0 {
+		t.Error("no card is low")
+	}
+}

@@ -98,21 +98,22 @@ func (l *Layout) contents(n *graph.Node, limit int) []row {
 			need++
 		}
 	}
-	if need <= limit {
+	if need <= limit || len(objects) == 0 {
 		for _, o := range objects {
 			rows = l.objectRows(rows, n, o, limit)
 		}
 		return rows
 	}
-	if len(rows)+len(objects) <= limit {
+	worst := slices.MinFunc(objects, func(a, b *event.ObjectState) int { return objectRank(n, a) - objectRank(n, b) })
+	trouble := objectRank(n, worst) <= 1 // its cause matters more than the names of other objects
+	if room := limit - len(rows) - len(objects); room > 0 || room == 0 && !trouble {
 		return l.allRows(rows, n, objects, limit)
 	}
 	if limit == 1 && len(rows) == 0 && !l.IsRelease() && !slices.ContainsFunc(objects, func(o *event.ObjectState) bool { return objectRank(n, o) < 4 }) {
 		return []row{{kind: namesRow}}
 	}
-	if limit == 1 && len(rows) == 0 { // the border has the counts
-		worst := slices.MinFunc(objects, func(a, b *event.ObjectState) int { return objectRank(n, a) - objectRank(n, b) })
-		return []row{{kind: objectRow, o: worst}}
+	if len(rows) == 0 && (limit == 1 || limit == 2 && trouble) { // the border has the counts
+		return l.objectRows(nil, n, worst, limit)
 	}
 	return l.worstRows(rows, n, objects, limit)
 }
