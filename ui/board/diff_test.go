@@ -293,3 +293,28 @@ func TestDiffSeenFirstAfterApply(t *testing.T) {
 		s.showsNot(t, "port: 2")
 	})
 }
+
+// TestEditIsCompared: once an edited revision starts, the objects are compared again: it may change what was unchanged before.
+func TestEditIsCompared(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s, c := diffing(t, nil)
+		c.changes = of(s, inspect.Change{Action: inspect.Unchanged})
+		s.press("d")
+		s.settle()
+		s.shows(t, "unchanged")
+		c.changes = of(s, inspect.Change{Action: inspect.Modify, Fields: []inspect.Field{{In: "spec.hard", Lines: []string{"-pods: 2", "+pods: 10"}}}})
+		var phases []event.Phase
+		for _, p := range s.State.Phases {
+			phase := event.Phase{Name: p.Name, Kind: p.Kind}
+			for _, g := range p.Groups {
+				phase.Groups = append(phase.Groups, g.Group)
+			}
+			phases = append(phases, phase)
+		}
+		op := s.State.Operation
+		s.feed(event.Event{Kind: event.KindRun, Status: event.Replacing, Time: s.State.Now}, event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &op, Time: s.State.Now},
+			event.Event{Kind: event.KindPlan, Phases: phases, Time: s.State.Now})
+		s.settle()
+		s.shows(t, "pods: 10")
+	})
+}

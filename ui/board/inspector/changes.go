@@ -15,7 +15,7 @@ import (
 )
 
 // changes caches the changes to objects and queries missing ones. An answer is valid until its
-// object changes, or a rollback starts or ends.
+// object changes, an edited revision starts, or a rollback starts or ends.
 type changes struct {
 	ctx context.Context
 	// source returns the changes of the operation, or of a release of the stack by its Event.Scope. Nil: not connected.
@@ -46,8 +46,9 @@ type answer struct {
 // basis is the state that an answer depends on.
 type basis struct {
 	status       event.Status
-	since        time.Time // of the object
-	groupStarted time.Time // a retry restarts the group
+	since        time.Time         // of the object
+	groupStarted time.Time         // a retry restarts the group
+	group        *event.GroupState // an edited revision has other ones
 	rollingBack  bool
 	finished     int // number of finished groups; matters only while the answer is provisional
 }
@@ -93,7 +94,7 @@ func (c *changes) comparisons(s Subject) (out []comparison) {
 		objects = []*event.ObjectState{s.Object}
 	}
 	for _, o := range objects {
-		x := comparison{item: place{"", s.item(o)}, object: o, current: basis{o.Status, o.Since, n.Started, rollingBack, finished}}
+		x := comparison{item: place{"", s.item(o)}, object: o, current: basis{o.Status, o.Since, n.Started, n.GroupState, rollingBack, finished}}
 		x.answer, x.known = c.known[x.item]
 		x.known = x.known && x.isValid(x.current)
 		if x.known && x.change.Action == inspect.Unchanged {
