@@ -160,15 +160,49 @@ func (t *Target) hasFailed(ctx context.Context, i *resource.Info, f *manifest.Fa
 
 // runsAgain reports whether a retry replaces an object, because applying it would not restart it: a hook's Job or Pod, or one that
 // is not ready. One that is has nothing to do with the failure: a migration does not run twice (R44).
-func (t *Target) runsAgain(ctx context.Context, i *resource.Info, f *manifest.Fact, obj plan.Object) bool {
+func (t *Target) runsAgain(ctx context.Context, i *resource.Info, f *manifest.Fact, obj plan.Object) (bool, error) {
 	if obj.Kind != "Job" && obj.Kind != "Pod" {
-		return false
+		return false, nil
 	}
 	if t.hooks[obj] != nil {
-		return true
+		return true, nil
 	}
 	live, err := t.read(ctx, i)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read %s: %w", obj, err)
+	}
+	return !isReady(live, f), nil
+}
+
+// stays returns the response for an object that a retry does not send, because it is ready and would run again: it has a
+// generateName, or is a Job that the cluster deletes after its end (R44).
+func (t *Target) stays(ctx context.Context, i *resource.Info, f *manifest.Fact, obj plan.Object) (out run.Response, stays bool, err error) {
+	version, finished := t.expiring[obj].finished()
+	if t.hooks[obj] != nil || !finished && (!f.Generated || i.Name == "") {
+		return out, false, nil
+	}
+	live, err := t.read(ctx, i)
+	switch {
+	case apierrors.IsNotFound(err):
+		stays = finished
+	case err != nil:
+		return out, false, fmt.Errorf("read %s: %w", ObjectOf(i), err)
+	case isReady(live, f):
+		stays, version = true, status.ParseVersion(live.GetResourceVersion())
+	}
+	out = run.Response{Change: event.Unchanged, Version: version}
+	if f.Generated {
+		out.Name = i.Name
+	}
+	return out, stays, nil
+}
+
+// isReady reports whether an object is ready now; a Job only if it is complete.
+func isReady(live *unstructured.Unstructured, f *manifest.Fact) bool {
 	rule := f.Rule
 	rule.JobsComplete = true
-	return err != nil || status.Compute(live, rule, time.Now()).Status != event.Ready
+	return status.Compute(live, rule, time.Now()).Status == event.Ready
 }

@@ -141,7 +141,7 @@ func newTarget(s Session, list helmkube.ResourceList) *Target {
 }
 
 // createGenerated creates an object with a generateName and starts to watch it. It first deletes the object that an earlier
-// attempt created (R44).
+// attempt created and that is not ready (R44).
 func (t *Target) createGenerated(ctx context.Context, i *resource.Info, obj plan.Object) error {
 	t.stopDeferred(obj)
 	if i.Name != "" {
@@ -179,6 +179,9 @@ func (t *Target) apply(ctx context.Context, g *plan.Group, obj plan.Object, i *r
 	}
 	defer t.reportRetries(i, obj)()
 	f := t.session.Builder.Fact(i)
+	if out, stays, err := t.stays(ctx, i, f, obj); stays || err != nil {
+		return out, err
+	}
 	if f.Generated {
 		return t.applyGenerated(ctx, i, f, obj)
 	}
@@ -272,7 +275,13 @@ func (t *Target) statusBefore(i *resource.Info, sameGeneration bool) string {
 // of a hook and, on a retry, a Job or Pod that has to run again. The response has WaitGone if that object still exists.
 func (t *Target) beginAttempt(ctx context.Context, i *resource.Info, f *manifest.Fact, obj plan.Object) (retry bool, out run.Response, err error) {
 	retry = t.attempts[obj].count.Add(1) > 1
-	if f.Replaces || retry && t.runsAgain(ctx, i, f, obj) {
+	again := f.Replaces
+	if retry && !again {
+		if again, err = t.runsAgain(ctx, i, f, obj); err != nil {
+			return retry, out, err
+		}
+	}
+	if again {
 		out, err = t.deletePrevious(ctx, i, obj)
 		switch {
 		case err != nil:

@@ -82,6 +82,16 @@ func (j *expiringJob) applied(i *resource.Info) {
 	}
 }
 
+// finished reports whether the Job of the last attempt is or was ready, and its version after the apply.
+func (j *expiringJob) finished() (version uint64, ok bool) {
+	if j == nil {
+		return 0, false
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.version, j.uid != "" && j.end.Status == event.Ready
+}
+
 // report forwards an observation, after telling the object's hook its status. For an expired Job it reports the result
 // instead of Gone. An object that was refused is ready only if somebody has made it what it was to be.
 func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Observation)) {

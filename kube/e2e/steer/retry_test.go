@@ -1,12 +1,15 @@
 package steer
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -131,6 +134,36 @@ func TestRetryKeepsWhatIsReady(t *testing.T) {
 	}
 	if after := uids(); after[0] != before[0] || after[1] == before[1] || after[2] != before[2] {
 		t.Errorf("the UIDs of good, bad and healthy were %v, and are %v", before, after)
+	}
+}
+
+// TestRetryKeepsWhatIsReadyWithoutItsName: the same holds for objects with a generateName, and for a complete Job that its
+// ttlSecondsAfterFinished has removed (R44).
+func TestRetryKeepsWhatIsReadyWithoutItsName(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.WithGenerateName(rig.Job("made-", rig.Group("a"), "10ms")),
+		rig.WithGenerateName(rig.ConfigMap("map-", rig.Group("a"))), rig.Job("expires", rig.Group("a"), "10ms", "  ttlSecondsAfterFinished: 0"),
+		rig.WithGenerateName(failingJob("bad-", rig.Group("a")))), func(i *kube.Deploy) {
+		i.HoldOnFailure, i.WaitForJobs = true, kube.AllJobs
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, held := r.RunHeld(op, event.GiveUp, func() {
+		r.Eventually("the complete Job is deleted", func() bool {
+			_, err := r.Cluster.BatchV1().Jobs(r.Namespace).Get(t.Context(), "expires", metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		})
+	})
+	created := map[string]int{}
+	for _, e := range out.Events {
+		if e.Kind == event.KindObject && e.Change == event.Created {
+			created[cmp.Or(e.Planned, e.Object.Name)]++
+		}
+	}
+	if want := map[string]int{"made-": 1, "map-": 1, "expires": 1, "bad-": 2}; held != 2 || !maps.Equal(created, want) {
+		t.Errorf("held %d times; created %v, want %v", held, created, want)
 	}
 }
 
