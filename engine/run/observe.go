@@ -72,7 +72,7 @@ func (s *stage) completeRequest(g *group, o *object, out Response) {
 	if s.removes() {
 		s.deleted(g, o, out)
 	} else {
-		s.setObject(g, o, event.Applied, "", out.Change)
+		s.setObject(g, o, event.Applied, out.keptText(), out.Change)
 		for _, pod := range out.Deleted {
 			s.m.publish(event.Event{Kind: event.KindObject, Phase: g.Phase, Group: g.Group, Object: &pod, Status: event.Deleting, Change: event.Deleted})
 		}
@@ -139,13 +139,21 @@ func (s *stage) continueGroup(g *group) {
 	s.endGroup(g)
 }
 
+// keptText says why an object is kept, "" if it is not.
+func (r Response) keptText() string {
+	if r.Change != event.Kept {
+		return ""
+	}
+	return "kept: " + cmp.Or(r.Message, "helm.sh/resource-policy: keep")
+}
+
 // deleted handles the answer to a delete request.
 func (s *stage) deleted(g *group, o *object, out Response) {
 	switch {
 	case out.Change == event.Ran: // it deletes nothing
 		s.setObject(g, o, event.Ready, out.Message, out.Change)
 	case out.Change == event.Kept:
-		s.setObject(g, o, event.Ready, "kept: "+cmp.Or(out.Message, "helm.sh/resource-policy: keep"), out.Change)
+		s.setObject(g, o, event.Ready, out.keptText(), out.Change)
 	case out.Change == event.Absent, o.last.Status == event.Gone:
 		s.setObject(g, o, event.Gone, "", out.Change)
 	default:

@@ -129,13 +129,11 @@ func (r Removal) WhyKept(scope manifest.Scope, claims manifest.Claims, f *manife
 	s := f.Seen()
 	switch other := scope.Other(s); {
 	case scope.OwnedByOther(s.Owner):
-		return "it belongs to " + s.Owner + " now"
+		return notOurs(s.Owner)
 	case r.UID != "" && s.UID != r.UID, r.Planned != "" && s.UID != r.Planned:
 		return "created again by somebody else"
-	case r.UID == "" && !claims.Removes(scope, f) && other != "":
-		return "it belongs to " + other + " now"
 	case r.UID == "" && !claims.Removes(scope, f):
-		return "not owned by this release"
+		return notOurs(other)
 	case r.Taken.has(f.Resource.Object, s.UID):
 		return "it existed before this release took it over"
 	case claims.InCRDs(f.Resource.Object):
@@ -148,6 +146,14 @@ func (r Removal) WhyKept(scope manifest.Scope, claims manifest.Claims, f *manife
 		return "helm.sh/resource-policy: keep"
 	}
 	return ""
+}
+
+// notOurs says who owns an object that is kept, "" for nobody.
+func notOurs(owner string) string {
+	if owner == "" {
+		return "not owned by this release"
+	}
+	return "it belongs to " + owner + " now"
 }
 
 // Delete deletes an object, unless WhyKept or WhyInUse says why it is kept. found is false if it does not exist. An object whose

@@ -210,7 +210,7 @@ func (t *Target) apply(ctx context.Context, g *plan.Group, obj plan.Object, i *r
 	}
 	if notOwned := (*manifest.NotOwned)(nil); errors.As(err, &notOwned) && t.session.Claims.Skip {
 		t.session.Warn(plan.Warning{Rule: "R31a", Object: &obj, Message: "not rolled back: " + err.Error()})
-		return run.Response{Change: event.Kept, Version: status.ParseVersion(f.Seen().Version)}, nil
+		return run.Response{Change: event.Kept, Message: notOurs(notOwned.Owner), Version: status.ParseVersion(f.Seen().Version)}, nil
 	}
 	if err != nil {
 		refused := !connect.MayHaveArrived(err)

@@ -128,7 +128,7 @@ func (r *runner) endWritten(a *attempt, end run.End, ending *event.Command, err 
 		notes = append(notes, op.leftBehind())
 	}
 	end.Release = final.status
-	end.Message, end.Outcome = ClosingTexts(outcome, err, append(notes, op.notRemoved(), errorText(final.err))...)
+	end.Message, end.Outcome = ClosingTexts(outcome, err, append(notes, op.notUndone(), errorText(final.err))...)
 	return op.engine.Finish(end) == nil, err
 }
 

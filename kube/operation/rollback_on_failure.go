@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -58,7 +59,7 @@ func (r *runner) rollBack(end run.End, cause error, notes []string, failed *atte
 				notes = append(notes, fmt.Sprintf("revision %d could not be marked failed: %v", failed.driver.WriteResult().Created, again.err))
 			}
 		}
-		notes = append(notes, r.op.notRemoved(), r.op.Kept())
+		notes = append(notes, r.op.notUndone(), r.op.Kept())
 		end.Message, end.Outcome = ClosingTexts(rolledBack(info), cause, notes...)
 		r.engine.Close(end)
 		return true, cause
@@ -68,7 +69,7 @@ func (r *runner) rollBack(end run.End, cause error, notes []string, failed *atte
 		end.Release = final.status
 		notes = slices.Concat([]string{final.describe(info.Name, true)}, notes, []string{errorText(sweepErr), errorText(final.err)})
 	}
-	notes = append(notes, r.op.leftBehind(), r.op.notRemoved(), r.op.Kept())
+	notes = append(notes, r.op.leftBehind(), r.op.notUndone(), r.op.Kept())
 	r.closeFailedRollback(end, cause, err, notes)
 	return true, errors.Join(cause, err)
 }
@@ -249,16 +250,24 @@ func (op *Operation) Kept() string {
 	return kept
 }
 
-// notRemoved names the objects that a rollback or a cleanup after a failure was to delete and has kept, with the reasons (R31a);
-// "" for none. Plans and warnings name those of other removals.
-func (op *Operation) notRemoved() string {
-	var kept []string
+// notUndone names the objects that a rollback or a cleanup after a failure was to write or delete and has kept, with the reasons
+// (R31a); "" for none. Plans and warnings name those of other operations.
+func (op *Operation) notUndone() string {
+	kept := map[plan.Object]string{}
 	for _, e := range op.feed.Events() {
-		if e.Kind == event.KindObject && e.Change == event.Kept {
-			kept = append(kept, fmt.Sprintf("%s is %s", e.Object, e.Message))
+		switch {
+		case e.Kind != event.KindObject || e.Change == "":
+		case e.Change == event.Kept:
+			kept[*e.Object] = fmt.Sprintf("%s is %s", e.Object, e.Message)
+		default:
+			delete(kept, *e.Object)
 		}
 	}
-	return firstTen(kept)
+	var notes []string
+	for _, o := range slices.SortedFunc(maps.Keys(kept), plan.Object.Compare) {
+		notes = append(notes, kept[o])
+	}
+	return firstTen(notes)
 }
 
 // KeptAtEnd is what Kept has found at the end of Run.

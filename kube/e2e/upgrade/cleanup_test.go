@@ -191,6 +191,31 @@ func TestKeptAfterAFailure(t *testing.T) {
 	}
 }
 
+// TestOutcomeNamesWhatARollbackLeaves: somebody gives an object that an upgrade has changed to another release. The rollback leaves
+// it, and the outcome says why (R31a).
+func TestOutcomeNamesWhatARollbackLeaves(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Meddles = "somebody gives an object of the release away"
+	chart := func(v string) *charts.Chart {
+		return rig.ChartOf(t, rig.ConfigMap("given", rig.Group("one"), "v: "+v), rig.FailingJob(rig.Group("two", "one")))
+	}
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("given", nil, "v: a")), nil))
+	op, err := r.Upgrade("plain", rig.UseChart(chart("b"), func(u *kube.Deploy) { u.RollbackOnFailure, u.BreakOn = true, []string{"edge:two"} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, func(e event.Event) {
+		if e.Kind == event.KindRun && e.Status == event.Paused {
+			r.PatchConfigMap("given", `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)
+			op.Command(event.Command{Name: event.Resume})
+		}
+	})
+	if want := "ConfigMap/given is kept: it belongs to release other in namespace " + r.Namespace + " now"; out.State.Exit != 1 || !strings.HasSuffix(out.State.Outcome, want) {
+		t.Errorf("exit %d, %q, want %q", out.State.Exit, out.State.Outcome, want)
+	}
+}
+
 // TestRollbackLeavesWhatWasRefused: the API server refuses an object, because somebody else has changed a field of it, and another one
 // is unchanged when somebody changes it. The upgrade has changed nothing of them, so its rollback neither writes to them nor fails (R33).
 func TestRollbackLeavesWhatWasRefused(t *testing.T) {
