@@ -40,6 +40,7 @@ var wideStructs = map[string]string{
 	"engine/event.GroupState":     "a group as the screen and JSON show it",
 	"engine/event.State":          "the one state of a run that events are reduced to",
 	"theme.Lines":                 "the characters of a drawing",
+	"kube/cluster.Target":         "the objects of a stage, and what their requests and watches share",
 	"kube/diagnose.Container":     "a container as causes read it",
 	"kube/operation.shared":       "what the revisions of a run share, under one lock",
 	"kube/release.Record":         "the keys of a file that is stored with a revision",

@@ -191,7 +191,7 @@ func (t *Target) noteRefusal(g *plan.Group, obj plan.Object, err error) {
 }
 
 // compared returns the observation of a ready object that was refused, or not sent: it is in progress while it differs from the
-// chart's (R44).
+// chart's, or while applying it would change it (R44).
 func (t *Target) compared(ctx context.Context, ob run.Observation) run.Observation {
 	i, a := t.infos[ob.Object], t.attempts[ob.Object]
 	a.mu.Lock()
@@ -204,11 +204,19 @@ func (t *Target) compared(ctx context.Context, ob run.Observation) run.Observati
 		ob.Status, ob.Message = event.InProgress, diagnose.Unreadable(ob.Object.String(), err)
 		return ob
 	}
-	sent := manifest.AsStored(i.Object.(*unstructured.Unstructured))
+	next := *i
+	sent := i.Object.(*unstructured.Unstructured).DeepCopy()
 	sent.SetResourceVersion("") // of the request
 	sent.SetUID("")
+	next.Object = sent
+	found := slices.Concat(manifest.Differences(manifest.AsStored(sent), live), manifest.Rewritten(manifest.AsStored(sent), live))
+	if len(found) == 0 && t.DryRun != nil { // it may still have what the chart no longer has
+		if would, err := t.DryRun(&next, live); err == nil {
+			found = manifest.Changes(live, would)
+		}
+	}
 	var differs []string
-	for _, d := range slices.Concat(manifest.Differences(sent, live), manifest.Rewritten(sent, live)) {
+	for _, d := range found {
 		differs = append(differs, d.Field)
 	}
 	if len(differs) > 0 {

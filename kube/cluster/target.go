@@ -65,6 +65,9 @@ func (s Session) beforeWrite(ctx context.Context, g *plan.Group, o plan.Object, 
 
 // Target is the run.Cluster of a stage that applies or deletes a list of objects.
 type Target struct {
+	// DryRun, if set, returns an object as its apply would leave the live one.
+	DryRun func(i *resource.Info, live *unstructured.Unstructured) (*unstructured.Unstructured, error)
+
 	session  Session
 	infos    map[plan.Object]*resource.Info
 	send     func(*resource.Info) error // applies an object; nil for a removal

@@ -76,7 +76,7 @@ func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreat
 	if c.cfg.Options.Method.Force { // for a retry: Helm does not force when it creates
 		opts = append(slices.Clone(opts), helmkube.ClientCreateOptionServerSideApply(true, true))
 	}
-	err := c.apply(list, func(i *resource.Info) error {
+	err := c.apply(list, nil, func(i *resource.Info) error {
 		_, err := c.cfg.Inner.Create(helmkube.ResourceList{i}, opts...)
 		return err
 	})
@@ -164,7 +164,7 @@ func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helm
 	res := &helmkube.Result{}
 	var mu sync.Mutex // guards res
 	originals := manifest.NewIndex(original)
-	err := c.apply(target, func(i *resource.Info) error {
+	err := c.apply(target, originals, func(i *resource.Info) error {
 		if untouched := c.cfg.Options.Untouched; untouched != nil && untouched(cluster.ObjectOf(i)) {
 			if err := i.Get(); !apierrors.IsNotFound(err) {
 				return err
@@ -249,8 +249,8 @@ func (c *Client) RemoveErr() error {
 	return c.removeErr
 }
 
-// apply runs the phase that applies a list. send sends one object.
-func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) error) error {
+// apply runs the phase that applies a list. send sends one object; originals has those of the old revision.
+func (c *Client) apply(list helmkube.ResourceList, originals manifest.Index, send func(*resource.Info) error) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -269,7 +269,9 @@ func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) err
 			inPlan[r.Object] = s
 		}
 	}
-	if err := c.cfg.Engine.Run(c.applyStage(planned.Phase, cluster.NewApply(c.cfg.Session, list, send, inPlan), hooks)); err != nil {
+	target := cluster.NewApply(c.cfg.Session, list, send, inPlan)
+	target.DryRun = c.dryRun(originals)
+	if err := c.cfg.Engine.Run(c.applyStage(planned.Phase, target, hooks)); err != nil {
 		return err
 	}
 	return c.deleteScopedHooks(c.cfg.Context, c.cfg.Session)

@@ -62,6 +62,13 @@ func (m Method) DryRun(helm *helmkube.Client, live *unstructured.Unstructured, o
 	return m.dryRunMigration(helm, live, migrated, old, target)
 }
 
+// dryRun returns the dry run of the updates that the client sends; originals has the objects of the old revision.
+func (c *Client) dryRun(originals manifest.Index) func(i *resource.Info, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return func(i *resource.Info, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return c.cfg.Options.Method.DryRun(c.cfg.Inner, live, originals.Get(i), i)
+	}
+}
+
 // dryRun sends the update without a migration.
 func (m Method) dryRun(helm *helmkube.Client, live *unstructured.Unstructured, old, target *resource.Info) (*unstructured.Unstructured, error) {
 	sent := manifest.DryRun(target, live)

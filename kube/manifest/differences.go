@@ -150,6 +150,20 @@ func Rewritten(recorded, live *unstructured.Unstructured) []Difference {
 	return compare(comparison{byHelm: true}, recorded, live.Object, ownersOf(live))
 }
 
+// Changes returns the fields of a live object that an update removes, changes or adds; next is the object after it.
+func Changes(live, next *unstructured.Unstructured) []Difference {
+	stored := func(u *unstructured.Unstructured) *unstructured.Unstructured {
+		u = u.DeepCopy()
+		u.SetManagedFields(nil)
+		u.SetResourceVersion("")
+		u.SetGeneration(0)
+		return u
+	}
+	by, live, next := ownersOf(live), stored(live), stored(next)
+	added := compare(comparison{byAnybody: true}, next, live.Object, by)
+	return append(compare(comparison{byAnybody: true}, live, next.Object, by), slices.DeleteFunc(added, func(d Difference) bool { return !d.Gone })...)
+}
+
 // WrittenByHelm returns when Helm last wrote an object.
 func WrittenByHelm(live *unstructured.Unstructured) time.Time { return LastWritten(ownedByHelm(live)) }
 

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
+	"lockstep/kube/throwaway/faultproxy"
 )
 
 // TestRetryAfterAManualFix fixes the failed object with another field manager while the run
@@ -215,5 +218,55 @@ func TestRetryAfterAConflict(t *testing.T) {
 	}
 	if d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(t.Context(), "sent-later", metav1.GetOptions{}); err != nil || *d.Spec.Replicas != 2 {
 		t.Errorf("sent-later: %v, %v", d.Spec.Replicas, err)
+	}
+}
+
+// TestRecheckOfARemovedField: an upgrade that removes a field of an object is refused. A re-check counts the object only once it has
+// the field no more (R44).
+func TestRecheckOfARemovedField(t *testing.T) {
+	t.Parallel()
+	for _, serverSide := range []string{"true", "false"} {
+		t.Run("server side "+serverSide, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.Meddles = "the test changes objects by hand"
+			var refuses atomic.Bool
+			r.Client = r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
+				if !refuses.Load() || req.Method != http.MethodPatch || !strings.HasSuffix(req.URL.Path, "/configmaps/c") || req.URL.Query().Has("dryRun") {
+					return false
+				}
+				faultproxy.Refuse(w, http.StatusForbidden, "Forbidden", "policy says no")
+				return true
+			}}, "")
+			chart := func(data ...string) func(*kube.Deploy) {
+				return rig.UseChart(rig.ChartOf(t, rig.ConfigMap("c", nil, data...)), func(d *kube.Deploy) {
+					d.ServerSide, d.HoldOnFailure, d.ReadinessTimeout = serverSide, true, 3*time.Second
+				})
+			}
+			r.Deploy("plain", chart("a: one", "b: two"))
+			op, err := r.Upgrade("plain", chart("a: one"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			refuses.Store(true)
+			held, why := 0, ""
+			out := r.Run(op, func(e event.Event) {
+				switch {
+				case e.Kind == event.KindObject && e.Status == event.InProgress:
+					why = e.Message
+				case e.Kind != event.KindRun || e.Status != event.Held:
+				default:
+					if held++; held == 1 {
+						r.PatchConfigMap("c", `{"metadata":{"labels":{"any":"thing"}}}`)
+					} else {
+						r.PatchConfigMap("c", `{"data":{"b":null}}`)
+					}
+					op.Command(event.Command{Name: map[bool]event.CommandName{true: event.Accept, false: event.Abort}[held < 3]})
+				}
+			})
+			if want := "not applied, and differs from the chart in data.b; a retry applies it"; held != 2 || out.State.Exit != 0 || why != want {
+				t.Errorf("held %d times, exit %d, %q, want %q", held, out.State.Exit, why, want)
+			}
+		})
 	}
 }
