@@ -41,7 +41,8 @@ type Rollback struct {
 
 	// IgnoreNoReturn is set by the rollback of a stack, which has asked for the reason (R33a).
 	IgnoreNoReturn bool
-	// Undoes is the operation that the rollback of a stack undoes: what that has not changed stays as it is (R33).
+	// Undoes is the operation that the rollback of a stack undoes: what that has not changed stays as it is (R33), and so does
+	// what others have taken over or created again since (R31a).
 	Undoes *Operation
 
 	// replaced are the objects that the upgrade has replaced, or would have; an automatic rollback replaces them again.
@@ -112,7 +113,13 @@ func (rb *Rollback) plan(s *session.Session, state *releaseState, target *rel1.R
 	info := s.Info("rollback", target)
 	info.Revision = state.Last.Version + 1
 	info.ToRevision = target.Version
-	conflicts := preflight.CheckOwners(b, list, claims, nil)
+	var conflicts []plan.Warning
+	if rb.Undoes != nil { // as prepareRollback: what is not the release's any more is left
+		claims.Skip = true
+		rb.Undoes.setApplied(claims.Planned)
+	} else {
+		conflicts = preflight.CheckOwners(b, list, claims, nil)
+	}
 	barred, barredWarnings, err := rb.barred(s, state, target)
 	if err != nil {
 		return nil, nil, err

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
@@ -215,6 +217,15 @@ func (op *Operation) untouched(revs *release.Revisions, target *rel1.Release) fu
 	}
 	attempts := op.attemptsSoFar()
 	return func(o plan.Object) bool { return !x.touched[o] || sentInVain(attempts, o) }
+}
+
+// setApplied sets the UIDs of those of the objects that the operation has applied to what they were then.
+func (op *Operation) setApplied(planned map[plan.Object]types.UID) {
+	for _, a := range op.attemptsSoFar() {
+		for o := range planned {
+			planned[o] = cmp.Or(a.session.Applied.UID(o), planned[o])
+		}
+	}
 }
 
 // sentInVain reports whether an object was as it was sent, or was refused for certain, each time that it was sent.

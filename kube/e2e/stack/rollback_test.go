@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -93,14 +94,15 @@ func TestRollbackForcesConflicts(t *testing.T) {
 	}
 }
 
-// TestRollbackLeavesWhatStackDidNotChange: while a stack runs, somebody changes an object that one of its releases has left unchanged.
-// The rollback of the stack leaves it, and takes the rest of the release back (R33, S5).
+// TestRollbackLeavesWhatStackDidNotChange: while a stack runs, somebody changes an object that one of its releases has left unchanged,
+// gives one that it has changed to another release, and creates another one again. The rollback of the stack leaves all of them, and
+// takes the rest of the release back (R31a, R33, S5).
 func TestRollbackLeavesWhatStackDidNotChange(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
 	b.Meddles = "somebody changes an object of a release"
 	dir := func(v string) string {
-		return rig.DirOf(t, rig.ConfigMap("a", nil, "v: v"+v), rig.ConfigMap("same", nil, "v: v"))
+		return rig.DirOf(t, rig.ConfigMap("a", nil, "v: v"+v), rig.ConfigMap("same", nil, "v: v"), rig.ConfigMap("given", nil, "v: v"+v), rig.ConfigMap("again", nil, "v: v"+v))
 	}
 	stack := []release{{Name: "a", Dir: dir("1")}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"a"}}}
 	b.mustUp(stack...)
@@ -111,14 +113,25 @@ func TestRollbackLeavesWhatStackDidNotChange(t *testing.T) {
 	}, stack...)
 	state, _ := b.run(s, err, func(e event.Event) {
 		if e.Kind == event.KindGroup && e.Scope == b.id("c") && e.Status == event.Failed {
-			b.in("a").PatchConfigMap("same", `{"data":{"v":"theirs"}}`)
+			in := b.in("a")
+			in.PatchConfigMap("same", `{"data":{"v":"theirs"}}`)
+			in.PatchConfigMap("given", `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)
+			if err := b.Cluster.CoreV1().ConfigMaps(in.Namespace).Delete(t.Context(), "again", metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+			in.Create(rig.ConfigMap("again", nil, "w: theirs"))
 		}
 	})
 	if got := b.history("a", "c"); !slices.Equal(got, []string{"a 3 deployed", "c 3 deployed"}) {
 		t.Errorf("%v, outcome %q", got, state.Outcome)
 	}
-	if got := b.in("a").ConfigMapData("a")["v"] + b.in("a").ConfigMapData("same")["v"]; got != "v1theirs" {
-		t.Errorf("the ConfigMaps have %s", got)
+	got := map[string]string{}
+	for _, name := range []string{"a", "same", "given", "again"} {
+		data := b.in("a").ConfigMapData(name)
+		got[name] = data["v"] + data["w"]
+	}
+	if want := map[string]string{"a": "v1", "same": "theirs", "given": "v2", "again": "theirs"}; !maps.Equal(got, want) {
+		t.Errorf("the ConfigMaps have %v, want %v", got, want)
 	}
 }
 
