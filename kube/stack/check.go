@@ -139,10 +139,17 @@ func (s *Stack) reopen(m *member, phase string, o plan.Object) (settle func(erro
 		s.mu.Unlock()
 		return func(error) {}
 	}
-	message := g.Message
+	message, result := g.Message, ""
+	if i := slices.IndexFunc(g.Objects, func(seen *event.ObjectState) bool { return seen.Object == o }); i >= 0 {
+		result = g.Objects[i].Message
+	}
 	s.mu.Unlock()
+	publish := func(status event.Status, message string) { // the release counts as the object of its group
+		s.engine.Publish(event.Event{Kind: event.KindObject, Phase: phase, Group: m.id, Object: &o, Status: status, Message: message, Cause: e.Cause, Evidence: e.Evidence})
+	}
 	e.Status, e.Message = event.Running, event.UnreadyAgain
 	s.engine.Publish(e)
+	publish(event.InProgress, event.UnreadyAgain)
 	return func(err error) {
 		f := (*failure)(nil)
 		errors.As(err, &f)
@@ -154,8 +161,10 @@ func (s *Stack) reopen(m *member, phase string, o plan.Object) (settle func(erro
 			e.Status, e.Message = event.Aborted, f.reason
 		case f != nil && notReady:
 			e.Status, e.Message, e.Cause, e.Evidence = event.Failed, f.text, f.finding.Cause, f.finding.Evidence
+			publish(event.Failed, f.text)
 		default: // it is ready, or somebody else has changed it, which the results say
 			e.Object, e.Status, e.Message = nil, event.Ready, message
+			publish(event.Ready, result)
 		}
 		s.engine.Publish(e)
 	}

@@ -334,6 +334,9 @@ func TestNotReadyAtTheEndIsHeld(t *testing.T) {
 				if g := seen.HeldRelease(); g == nil || !strings.HasSuffix(g.ID, "/a") {
 					t.Errorf("no release is held: %+v", g)
 				}
+				if n := seen.CountStack().Releases; n.Done != 1 || n.Active != 1 {
+					t.Errorf("%d releases are ready, %d in progress", n.Done, n.Active)
+				}
 				image("example/app:1.0")
 				s.Command(event.Command{Name: event.Accept})
 			})
@@ -343,6 +346,9 @@ func TestNotReadyAtTheEndIsHeld(t *testing.T) {
 		t.Errorf("release a was %v, want %v", statuses, want)
 	}
 	got := result(state, "a")
+	if n := state.CountStack().Releases; n.Done != 2 {
+		t.Errorf("%d releases are ready at the end", n.Done)
+	}
 	if a := state.Scopes[got.Release]; state.Exit != 0 || got.Result != event.Deployed || a.Status != event.Succeeded || a.Ended.IsZero() {
 		t.Errorf("exit %d, result %+v, release %s: %s", state.Exit, got, a.Status, phrase.Reason(state))
 	}
