@@ -49,7 +49,7 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 		phase.Name, phase.Kind = phaseUninstall, event.PhaseRemove
 	}
 	s.engine.Announce(phase)
-	err := s.engine.Run(run.Stage{Phase: phase, Cluster: s})
+	err := s.engine.Run(s.stage(phase))
 	s.explainKept(changed)
 	end.Results = s.finalResults()
 	end.Outcome = rollbackOutcomeOf(end.Results)

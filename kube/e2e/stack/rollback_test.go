@@ -21,7 +21,7 @@ import (
 )
 
 // TestRollbackThatFails: the API server refuses the rollback of a release. The outcome names this release with the reason, and
-// the one that it needs, which therefore stays too: each fact once (S5).
+// the one that it needs, which therefore stays too: each fact once. The failure is held once, in the release (S5, S6).
 func TestRollbackThatFails(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
@@ -42,10 +42,19 @@ func TestRollbackThatFails(t *testing.T) {
 		}}, ""), nil
 	}
 	s, err := b.prepare(false, func(o *kube.StackOptions) {
-		o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 4*time.Second
+		o.Common.RollbackOnFailure, o.Common.HoldOnFailure, o.Common.ReadinessTimeout = true, true, 4*time.Second
 	}, stack...)
-	state, _ := b.run(s, err, nil)
+	var held []string
+	state, _ := b.run(s, err, func(e event.Event) {
+		if e.Kind == event.KindRun && e.Status == event.Held {
+			held = append(held, e.Scope)
+			s.Command(event.Command{Name: event.GiveUp, Group: e.Scope})
+		}
+	})
 	a, base := b.id("a"), b.id("base")
+	if want := []string{b.id("c"), a}; !slices.Equal(held, want) {
+		t.Errorf("held were %q, want %q", held, want)
+	}
 	want := "rolled back 1 of 3 changed releases; " + base + " was not rolled back: " + a + ", which needs it, was not either; " +
 		a + " was not rolled back: "
 	if state.Exit != 1 || !strings.HasPrefix(state.Outcome, want) || strings.Count(state.Outcome, "policy says no") != 1 || strings.Contains(state.Outcome, "incomplete") {
