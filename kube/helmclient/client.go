@@ -94,7 +94,7 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 	manifest.DropPrefetched(original, target)
 	original, warnings := c.builder().Expand(c.cfg.Context, original)
 	c.cfg.warn(warnings)
-	original, target = c.keepGenerated(original, target)
+	original, target = c.leaveUntouched(original, target)
 	res, err := c.applyTarget(original, target, opts)
 	// Add the objects with generated names: the engine created them, and --cleanup-on-fail must delete them too.
 	res.Created = append(res.Created, target.Filter(func(i *resource.Info) bool {
@@ -120,35 +120,6 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 		res.Deleted = missing
 	}
 	return res, err
-}
-
-// keepGenerated leaves out what a rollback must not touch because the failed operation has not: objects with a generateName, and
-// what exists of them. Those that share a generateName are not told apart: all are left out, or none.
-func (c *Client) keepGenerated(original, target helmkube.ResourceList) (_, _ helmkube.ResourceList) {
-	untouched := c.cfg.Options.Untouched
-	if untouched == nil {
-		return original, target
-	}
-	named := manifest.NewIndex(target)
-	kept := helmkube.ResourceList{}
-	target = target.Filter(func(i *resource.Info) bool {
-		if f := c.builder().Fact(i); f == nil || !f.Generated {
-			return true
-		}
-		sharing := target.Filter(func(x *resource.Info) bool { return manifest.SharesGenerator(i, x) })
-		if slices.ContainsFunc(sharing, func(x *resource.Info) bool { return !untouched(c.builder().Fact(x).Resource.Object) }) {
-			return true
-		}
-		found := original.Filter(func(x *resource.Info) bool {
-			return manifest.CreatedFrom(i, x) && untouched(cluster.ObjectOf(x)) && named.Get(x) == nil
-		})
-		if len(found) < len(sharing) {
-			return true
-		}
-		kept = append(kept, found...)
-		return false
-	})
-	return manifest.Without(original, kept), target
 }
 
 // applyTarget applies the objects of the target in order.

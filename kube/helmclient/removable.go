@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/cluster"
 	"lockstep/kube/diagnose"
 	"lockstep/kube/manifest"
 )
@@ -56,4 +58,39 @@ func MarkUnread(ctx context.Context, b *manifest.Builder, list helmkube.Resource
 			"%s is kept: %s. If it still belongs to the release, delete it yourself.", o, diagnose.Unreadable("its owner", err))})
 	}
 	return warnings
+}
+
+// leaveUntouched leaves out what a rollback would run again although the failed operation has not touched it: a Job that is gone because
+// of its ttlSecondsAfterFinished, and objects with a generateName, with what exists of them. Those that share a generateName are not
+// told apart: all are left out, or none.
+func (c *Client) leaveUntouched(original, target helmkube.ResourceList) (_, _ helmkube.ResourceList) {
+	untouched := c.cfg.Options.Untouched
+	if untouched == nil {
+		return original, target
+	}
+	named := manifest.NewIndex(target)
+	kept := helmkube.ResourceList{}
+	target = target.Filter(func(i *resource.Info) bool {
+		f := c.builder().Fact(i)
+		if f == nil || !f.Generated {
+			expired := f != nil && cluster.Expires(i) && untouched(f.Resource.Object) && c.builder().Look(c.cfg.Context, i) == nil && f.Seen().Version == ""
+			if expired {
+				kept = append(kept, i)
+			}
+			return !expired
+		}
+		sharing := target.Filter(func(x *resource.Info) bool { return manifest.SharesGenerator(i, x) })
+		if slices.ContainsFunc(sharing, func(x *resource.Info) bool { return !untouched(c.builder().Fact(x).Resource.Object) }) {
+			return true
+		}
+		found := original.Filter(func(x *resource.Info) bool {
+			return manifest.CreatedFrom(i, x) && untouched(cluster.ObjectOf(x)) && named.Get(x) == nil
+		})
+		if len(found) < len(sharing) {
+			return true
+		}
+		kept = append(kept, found...)
+		return false
+	})
+	return manifest.Without(original, kept), target
 }

@@ -162,3 +162,29 @@ func TestJobWithUnknownEnd(t *testing.T) {
 		t.Errorf("deleted %v: %v, warnings %v", deleted, out.Err, out.State.Warnings)
 	}
 }
+
+// TestRollbackRunsNoExpiredJob: the rollback of an upgrade that failed before it reached a Job that its TTL has deleted does not run the
+// Job again (R22, R33).
+func TestRollbackRunsNoExpiredJob(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := func(first string) func(*kube.Deploy) {
+		job := rig.Job("work", rig.Group("b", "a"), "10ms", "  ttlSecondsAfterFinished: 0")
+		return rig.UseChart(rig.ChartOf(t, first, job), func(d *kube.Deploy) {
+			d.RollbackOnFailure, d.WaitForJobs, d.ReadinessTimeout = true, kube.AllJobs, 3*time.Second
+		})
+	}
+	r.Deploy("plain", chart(rig.ConfigMap("first", rig.Group("a"))))
+	r.Eventually("the Job is gone", func() bool { return jobGone(r) })
+	op, err := r.Upgrade("plain", chart(rig.UnpullableDeployment("fails", rig.Group("a"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, nil)
+	for _, e := range out.Events {
+		if e.Kind == event.KindObject && e.Object.Name == "work" && e.Writes() {
+			t.Errorf("the Job was %s %s in %s", e.Status, e.Change, e.Phase)
+		}
+	}
+	r.AssertHistory("1 superseded", "2 failed", "3 deployed")
+}
