@@ -49,7 +49,7 @@ func resultOf(f facts) event.Result {
 		return event.NotStarted
 	case f.changed || r.Newer != nil:
 		return event.ChangedByOthers
-	case f.notReady:
+	case f.notReady && !(f.started && f.known && r.Status != string(rcommon.StatusDeployed)): // else its rollback has failed since
 		return event.NotReady
 	case !f.known:
 		return event.UnknownResult

@@ -65,7 +65,7 @@ func randomFacts(r *rand.Rand, statuses []string) facts {
 			f.rolledBack = f.record.Created + 1
 		}
 	}
-	f.idle = f.started && f.record.Created == 0 && yes()
+	f.idle, f.notReady = f.started && f.record.Created == 0 && yes(), f.notReady || f.started && !f.remove && yes()
 	if yes() {
 		f.record.Newer = &event.NewerRevision{Revision: f.record.Revision, Status: f.record.Status, Author: "helm"}
 		f.known = true
@@ -82,7 +82,7 @@ func contradiction(got event.Result, f facts) string {
 		event.RolledBack:      f.started && deployed && r.Revision > r.Created && r.Created > 0,
 		event.Uninstalled:     f.started && f.known && r.Newer == nil && (r.Status == event.NoRelease || r.Status == "uninstalled" && f.remove),
 		event.PassedUnchanged: f.passed && f.known && !f.notReady && !f.changed && r.Newer == nil,
-		event.NotReady:        f.notReady,
+		event.NotReady:        f.notReady && (!f.started || !f.known || r.Status == "deployed"),
 		event.NotDeployed:     f.started && f.known && r.Newer == nil && (!deployed || r.Revision != r.Created),
 		event.Unfinished:      f.started && f.known && (strings.HasPrefix(r.Status, "pending-") || r.Status == "uninstalling"),
 		event.ChangedByOthers: r.Newer != nil || f.changed,

@@ -345,7 +345,7 @@ func (s *Stack) fail(cause error) error {
 		}
 		s.tidyJobs()
 		end.Results = s.finalResults()
-		if end.Outcome = outcomeOf(end.Results); s.rollingBackEarlier() {
+		if end.Outcome = outcomeOf(end.Results); s.rollingBackEarlier() || s.isRollingBack() {
 			end.Outcome = rollbackOutcomeOf(end.Results)
 		}
 		switch {
