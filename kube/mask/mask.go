@@ -96,6 +96,16 @@ func (m *Mask) AddRelease(rel *release.Release) {
 // AddValues adds the values of a chart that are named like credentials.
 func (m *Mask) AddValues(values map[string]any) { m.add(credentials(values)) }
 
+// AddEnviron adds the variables of an environment that are named like credentials, and the passwords inside others.
+func (m *Mask) AddEnviron(environ []string) {
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		if name != "PWD" && name != "OLDPWD" && !strings.HasSuffix(name, "ASKPASS") {
+			m.add(credentials(map[string]any{name: value}))
+		}
+	}
+}
+
 // suspects are lower-case words. A document with secrets contains at least one of them, in upper or
 // lower case. The long s (ſ) is one because credential, which ignores case, matches it as an s.
 var suspects = []string{"secret", "pass", "pwd", "token", "key", "credential", "auth", "ſ", "@"}

@@ -329,3 +329,13 @@ func TestPasswordsInURLsAreHidden(t *testing.T) {
 		t.Errorf("passwords outside of their URLs: %q", got)
 	}
 }
+
+// TestEnviron (S14): the credentials in an environment are secret, and nothing else in it.
+func TestEnviron(t *testing.T) {
+	var m Mask
+	m.AddEnviron([]string{"DB_PASSWORD=Zq8secret=1", "URL=postgres://shop:Zq8inner@db-1/data", "PWD=/home/shop-user", "OLDPWD=/home/other-user", "SSH_ASKPASS=/usr/bin/ask-user", "MODE=production-like", "EMPTY"})
+	const plain = "/home/shop-user /home/other-user /usr/bin/ask-user production-like EMPTY db-1"
+	if got := m.Text("Zq8secret=1 Zq8inner " + plain); got != Hidden+" "+Hidden+" "+plain {
+		t.Errorf("%s", got)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,8 +80,12 @@ func (s *Stack) runJob(ctx context.Context, st *step, p helmfile.Program, env ma
 	}
 	diagnoser := diagnose.New(c.Clientset, c.Dynamic, c.Getter).WithMask(s.Mask())
 	object, looked := plan.Object{Group: "batch", Kind: "Job", Namespace: j.Namespace, Name: j.Name()}, time.Now()
+	hide := sync.OnceFunc(func() { s.hideSecrets(context.WithoutCancel(ctx), st, j) })
 	return j.Run(ctx, c.Clientset, stepjob.Handlers{
-		Output:  output,
+		Output: func(lines []string) {
+			hide() // now the Secrets certainly exist
+			output(lines)
+		},
 		TakeOn:  func() { progress("continues Job " + j.Name() + " of the run before") },
 		Replace: func(author string) { progress("deletes Job " + j.Name() + " of a run that was killed: " + author) },
 		Busy: func(author string) {
@@ -98,6 +103,25 @@ func (s *Stack) runJob(ctx context.Context, st *step, p helmfile.Program, env ma
 			looked = time.Now()
 		},
 	})
+}
+
+// hideSecrets adds the Secrets that the container of a Job gets to the mask (S14).
+func (s *Stack) hideSecrets(ctx context.Context, st *step, j stepjob.Job) {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	c, _ := s.placeOf(st)
+	for _, name := range j.Image.Secrets {
+		secret, err := c.Clientset.CoreV1().Secrets(j.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			s.engine.Publish(event.Event{Kind: event.KindWarning, Rule: "S14", Message: fmt.Sprintf("the output of hook %s may show values of Secret %s/%s, which cannot be read to hide them: %v", st.id, j.Namespace, name, err)})
+			continue
+		}
+		data := map[string]any{}
+		for key, value := range secret.Data {
+			data[key] = string(value)
+		}
+		s.Mask().AddObject(map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": data})
+	}
 }
 
 // waitingInterval is the time between two diagnoses of a Job whose container has not started.
@@ -167,6 +191,9 @@ func (s *Stack) stepPermissions(cluster connect.ClusterID, of func(*step) bool) 
 		add("batch", "jobs", permissions.Objects, "create", "get", "delete")
 		add("", "pods", permissions.Objects, "list")
 		add("", "pods/log", permissions.Objects, "get")
+		if len(st.hook.Image.Secrets) > 0 {
+			add("", "secrets", permissions.Details, "get")
+		}
 	}
 	return all
 }

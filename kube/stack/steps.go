@@ -3,6 +3,7 @@ package stack
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -265,9 +266,14 @@ func (s *Stack) findCommands(planned func(*step) bool) error {
 			errs = append(errs, err)
 		}
 		st.fact.Command, st.fact.Args = p.Command, p.Args
+		environ := os.Environ()
 		if p.Image != nil {
+			for name, value := range p.Image.Env {
+				environ = append(environ, name+"="+value)
+			}
 			st.fact.Image, st.fact.Folder, st.fact.Job, st.fact.Pod = p.Image.Name, "", s.job(st, p).Ref(), p.Image.Pod()
 		}
+		s.Mask().AddEnviron(environ)
 	}
 	return errors.Join(errs...)
 }

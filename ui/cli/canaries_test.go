@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"lockstep/kube/throwaway/testcluster"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
@@ -172,6 +174,17 @@ func (r *canaryRun) file(content any) string {
 	return name
 }
 
+// canaryHooks are hooks that print what they get in a variable and in a Secret: the canaries of h.
+func canaryHooks() []any {
+	log := strings.Join(formsOf(canariesOf("h", 2)), "\n")
+	return []any{
+		map[string]any{"events": []string{"cleanup"}, "showlogs": true, "command": "sh", "args": []string{"-xc", `echo "login $HOOK_PASSWORD"`}},
+		map[string]any{"events": []string{"cleanup"}, "showlogs": true, "lockstep/image": map[string]any{
+			"name": "example/tool:1", "secrets": []string{"h-credentials"}, "annotations": map[string]string{"sandbox/log": log, "sandbox/exit-code": "2"},
+		}},
+	}
+}
+
 // stack writes a helmfile of the releases. The modes of those that are not ok are in modes.
 func (r *canaryRun) stack(revision int, modes map[string]string, releases ...string) string {
 	r.Helper()
@@ -185,7 +198,11 @@ func (r *canaryRun) stack(revision int, modes map[string]string, releases ...str
 			"name": name, "namespace": r.ns, "chart": r.chart, "values": []any{r.values(name, revision, mode, releases...)},
 		})
 	}
-	return r.file(map[string]any{"releases": list})
+	file := map[string]any{"releases": list}
+	if revision == 3 {
+		file["hooks"] = canaryHooks()
+	}
+	return r.file(file)
 }
 
 // run runs a command, which must not print a canary of the releases, and must print all names.
@@ -277,7 +294,7 @@ func TestNoCanaryAnywhere(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Get(t)
 	state := t.TempDir()
-	r := &canaryRun{T: t, chart: canaryChart(t), ns: "canaries", ran: map[string]bool{}, env: []string{"KUBECONFIG=" + cluster.Kubeconfig, "XDG_STATE_HOME=" + state}}
+	r := &canaryRun{T: t, chart: canaryChart(t), ns: "canaries", ran: map[string]bool{}, env: []string{"KUBECONFIG=" + cluster.Kubeconfig, "XDG_STATE_HOME=" + state, "HOOK_PASSWORD=" + canariesOf("h", 1)["plain"]}}
 	all, pod := []string{"a", "b", "c", "d"}, []string{"Pod/d-keycloak-web"}
 	helm, reports, fast := testcluster.Helm(t), t.TempDir(), []string{"--timeout", "40s", "--readiness-timeout", "3s"}
 	with := func(args []string, more ...string) []string { return append(slices.Clone(more), args...) }
@@ -286,19 +303,21 @@ func TestNoCanaryAnywhere(t *testing.T) {
 	r.run(all, nil, "plan", "-f", first)
 	r.run(all, nil, with(fast, "up", "-f", first, "--debug")...)
 	r.run(all, []string{`"d-keycloak-web"`}, with(fast, "up", "-f", r.stack(2, crash, all...), "-o", "json")...)
-	third := r.stack(3, crash, all...)
-	r.run(all, pod, with(fast, "up", "-f", third, "--report", "junit="+reports+"/a", "--report", "markdown="+reports+"/b", "--report", "json="+reports+"/c")...)
+	third, secret := r.stack(3, crash, all...), map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "h-credentials", "namespace": r.ns}, "stringData": canariesOf("h", 2)}
+	cluster.Apply(t, &unstructured.Unstructured{Object: secret})
+	withHooks := append(slices.Clone(all), "h")
+	r.run(withHooks, append(pod, "login (hidden)", "exited with code 2"), with(fast, "up", "-f", third, "--allow-hooks", "--report", "junit="+reports+"/a", "--report", "markdown="+reports+"/b", "--report", "json="+reports+"/c")...)
 	for _, name := range []string{"a", "b", "c"} {
 		text, err := os.ReadFile(filepath.Join(reports, name))
 		if err != nil {
 			t.Error(err)
 		}
-		r.check("report "+name, string(text), all)
+		r.check("report "+name, string(text), withHooks)
 	}
 	r.descriptions(helm, all...)
-	r.run(all, pod, "replay", "--no-tui")
-	r.run(all, nil, "runs", "show", "-o", "json")
-	r.run(all, nil, "runs", "show")
+	r.run(withHooks, pod, "replay", "--no-tui")
+	r.run(withHooks, nil, "runs", "show", "-o", "json")
+	r.run(withHooks, nil, "runs", "show")
 	r.run(all, nil, "runs", "-o", "json")
 	runs := report.Runs(filepath.Join(state, "lockstep", "runs"))
 	r.run(all, nil, "runs", "diff", runs[1], runs[0])
@@ -347,7 +366,7 @@ func TestNoCanaryAnywhere(t *testing.T) {
 	r.run(own, nil, "drift", "-A", "-o", "json")
 	r.descriptions(helm, "e")
 	r.run(own, nil, "uninstall", "e")
-	r.run(all, nil, "down", "-f", third, "-o", "json")
+	r.run(all, nil, "down", "-f", third, "--skip-hooks", "-o", "json")
 
 	for what, test := range secretTests {
 		if test == hiddenInRelease && !r.ran[what] {
@@ -359,7 +378,7 @@ func TestNoCanaryAnywhere(t *testing.T) {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		r.check(path, string(text), append(all, "e"))
+		r.check(path, string(text), append(withHooks, "e"))
 		r.checkNamesake(path, string(text))
 		return err
 	})
