@@ -22,7 +22,11 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	if c.hooks.isScoped(text) {
 		return nil, nil
 	}
-	list, warnings, err := c.builder().Build(text)
+	build := c.builder().Build
+	if c.cfg.Stored != nil && c.cfg.Stored(text) {
+		build = c.builder().BuildStored
+	}
+	list, warnings, err := build(text)
 	if err != nil {
 		return nil, err
 	}

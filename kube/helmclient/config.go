@@ -32,6 +32,8 @@ type Config struct {
 	Work
 	// Announced are the phases already published.
 	Announced []event.Phase
+	// Stored reports whether a manifest is that of a stored revision or of its hooks; nil for never.
+	Stored func(manifest string) bool
 	// Uninstalling is set if the objects are built to be deleted.
 	Uninstalling bool
 	// Embedded is set in other programs that use Helm's actions, which then handle the

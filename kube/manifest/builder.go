@@ -83,13 +83,19 @@ func (b *Builder) Scope() Scope { return b.scope }
 // Build returns the Infos of a manifest, in its order. Objects of kinds that the cluster does not
 // have but a CRD could define are late (R29); the error names all objects of other unknown kinds.
 func (b *Builder) Build(manifest string) (helmkube.ResourceList, []plan.Warning, error) {
-	return b.build(manifest, false)
+	return b.build(manifest, refuseUnknown)
 }
 
 // BuildTarget is like Build, but also marks objects of unknown built-in kinds as late instead of
 // returning an error. The checks of preflight report those kinds.
 func (b *Builder) BuildTarget(manifest string) (helmkube.ResourceList, []plan.Warning, error) {
-	return b.build(manifest, true)
+	return b.build(manifest, acceptUnknown)
+}
+
+// BuildStored is like BuildTarget for the manifest of a stored revision: an object is in the version that the cluster serves of its
+// kind, whatever its version in the record is (R28). The warnings say which are in another one.
+func (b *Builder) BuildStored(manifest string) (helmkube.ResourceList, []plan.Warning, error) {
+	return b.build(manifest, replaceUnknown)
 }
 
 // RebuildTarget is like BuildTarget, but first drops the cached list of the cluster's kinds.
@@ -99,11 +105,20 @@ func (b *Builder) RebuildTarget(manifest string) (helmkube.ResourceList, []plan.
 		return nil, nil, err
 	}
 	meta.MaybeResetRESTMapper(mapper)
-	return b.build(manifest, true)
+	return b.build(manifest, acceptUnknown)
 }
 
-// build is Build or, if acceptUnknown is set, BuildTarget.
-func (b *Builder) build(manifest string, acceptUnknown bool) (helmkube.ResourceList, []plan.Warning, error) {
+// onUnknown says what becomes of an object in a version that the cluster does not serve.
+type onUnknown int
+
+const (
+	refuseUnknown onUnknown = iota
+	acceptUnknown
+	replaceUnknown
+)
+
+// build is Build, BuildTarget or BuildStored.
+func (b *Builder) build(manifest string, unknown onUnknown) (helmkube.ResourceList, []plan.Warning, error) {
 	docs, warnings, err := charts.ParseManifestWith(b.reader, manifest, rootOf(manifest, b.scope.Root))
 	if err != nil {
 		return nil, nil, err
@@ -115,14 +130,18 @@ func (b *Builder) build(manifest string, acceptUnknown bool) (helmkube.ResourceL
 	defined := DefinedKinds(docs)
 	list := make(helmkube.ResourceList, 0, len(docs))
 	mappings := map[schema.GroupVersionKind]*meta.RESTMapping{}
-	var unknown []error
+	var refused []error
 	for _, d := range docs {
 		gvk := d.Object.GroupVersionKind()
 		mapping, late := mappings[gvk], false
 		if mapping == nil {
 			mapping, late, err = mapKind(mapper, gvk, defined)
 			noMatch := meta.IsNoMatchError(err)
-			if noMatch && acceptUnknown {
+			if unknown == replaceUnknown && (noMatch || late && defined[gvk] == nil) {
+				mapping, err = servedMapping(mapper, gvk)
+				noMatch, late = meta.IsNoMatchError(err), false
+			}
+			if noMatch && unknown != refuseUnknown {
 				mapping, late, err = guessMapping(gvk), true, nil
 			}
 			if err != nil {
@@ -130,12 +149,16 @@ func (b *Builder) build(manifest string, acceptUnknown bool) (helmkube.ResourceL
 				if !noMatch {
 					return nil, nil, err
 				}
-				unknown = append(unknown, fmt.Errorf("%w%s", err, RemovalHint(gvk)))
+				refused = append(refused, fmt.Errorf("%w%s", err, RemovalHint(gvk)))
 				continue
 			}
 			if !late {
 				mappings[gvk] = mapping
 			}
+		}
+		if now := mapping.GroupVersionKind; now != gvk {
+			d.Object.SetGroupVersionKind(now)
+			warnings = append(warnings, plan.Warning{Rule: "R28", Message: fmt.Sprintf("%s/%s is recorded in %s, which the cluster no longer serves: it is sent in %s", gvk.Kind, d.Object.GetName(), gvk.GroupVersion(), now.GroupVersion())})
 		}
 		info, err := b.info(d, mapping, late)
 		if err != nil {
@@ -143,7 +166,7 @@ func (b *Builder) build(manifest string, acceptUnknown bool) (helmkube.ResourceL
 		}
 		list = append(list, info)
 	}
-	return list, warnings, errors.Join(unknown...)
+	return list, warnings, errors.Join(refused...)
 }
 
 // rootOf returns the name of a manifest's root chart from its first Source comment, because an old

@@ -98,6 +98,15 @@ func mapKind(mapper meta.RESTMapper, gvk schema.GroupVersionKind, defined map[sc
 	return guessMapping(gvk), true, nil
 }
 
+// servedMapping returns the API of a kind in a version that the cluster serves, or of the kind that has replaced it in Kubernetes.
+func servedMapping(mapper meta.RESTMapper, gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	mapping, err := mapper.RESTMapping(gvk.GroupKind())
+	if l, _ := LifecycleOf(gvk); meta.IsNoMatchError(err) && l.Replacement.Kind != "" {
+		return mapper.RESTMapping(l.Replacement.GroupKind())
+	}
+	return mapping, err
+}
+
 // guessMapping returns the most likely API of a kind.
 func guessMapping(gvk schema.GroupVersionKind) *meta.RESTMapping {
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)

@@ -124,6 +124,7 @@ func (r *runner) clientConfig(t task, ps *session.Session, session cluster.Sessi
 		Old:          p.Old.Revision,
 		Work:         p.Work,
 		Announced:    r.op.prepared.Phases,
+		Stored:       func(text string) bool { return p.Target.Stored || text == p.Old.Manifest() },
 		Uninstalling: t.uninstalling,
 	}
 }

@@ -47,7 +47,7 @@ func (l *leftoverSearch) build(rel *rel1.Release) (helmkube.ResourceList, error)
 		if l.built == nil {
 			l.built = map[string]builtManifest{}
 		}
-		b.list, b.err = buildRevision(l.builder, rel)
+		b.list, _, b.err = buildRevision(l.builder, rel)
 		l.built[rel.Manifest] = b
 	}
 	return b.list, b.err
@@ -213,18 +213,18 @@ func sent(b *manifest.Builder, rel *rel1.Release, list helmkube.ResourceList) he
 	return list.Filter(func(i *resource.Info) bool { return sent[cluster.ObjectOf(i)] })
 }
 
-// buildRevision returns the objects in the manifest of a revision.
-func buildRevision(b *manifest.Builder, rel *rel1.Release) (helmkube.ResourceList, error) {
-	list, _, err := b.Build(rel.Manifest)
+// buildRevision returns the objects in the manifest of a revision, and warnings about those that are sent in another version.
+func buildRevision(b *manifest.Builder, rel *rel1.Release) (helmkube.ResourceList, []plan.Warning, error) {
+	list, warnings, err := b.BuildStored(rel.Manifest)
 	if err != nil {
-		return nil, fmt.Errorf("read the manifest of revision %d: %w", rel.Version, err)
+		return nil, nil, fmt.Errorf("read the manifest of revision %d: %w", rel.Version, err)
 	}
-	return list, nil
+	return list, warnings, nil
 }
 
 // readRevision returns a revision with its objects. Lists among them are expanded.
 func readRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (session.OldRevision, helmkube.ResourceList, []plan.Warning, error) {
-	list, err := buildRevision(b, rel)
+	list, _, err := buildRevision(b, rel)
 	if err != nil {
 		return session.OldRevision{}, nil, nil, err
 	}

@@ -347,7 +347,7 @@ func (c *Check) run(a *attempt) (*rel1.Release, error) {
 	if err := c.compareObjects(ctx); err != nil {
 		return nil, err
 	}
-	list, err := buildRevision(a.session.Builder, c.release)
+	list, _, err := buildRevision(a.session.Builder, c.release)
 	if err != nil {
 		return nil, err
 	}

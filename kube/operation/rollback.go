@@ -95,10 +95,11 @@ func (rb *Rollback) plan(s *session.Session, state *releaseState, target *rel1.R
 	if err != nil {
 		return nil, nil, err
 	}
-	list, err := buildRevision(b, target)
+	list, moved, err := buildRevision(b, target)
 	if err != nil {
 		return nil, nil, err
 	}
+	warnings = append(warnings, moved...)
 	_, deferredAPIs, err := preflight.WaitForAPIs(s, list)
 	if err != nil {
 		return nil, nil, err
@@ -129,7 +130,7 @@ func (rb *Rollback) plan(s *session.Session, state *releaseState, target *rel1.R
 		state:    state,
 		rendered: &rendered{release: target, builder: b, list: list, warnings: warnings, deferredAPIs: deferredAPIs},
 		target: session.Target{
-			Release: target, Tree: release.TreeOf(target), Method: rb.method(target), Claims: claims,
+			Release: target, Stored: true, Tree: release.TreeOf(target), Method: rb.method(target), Claims: claims,
 		},
 		conflicts: conflicts,
 		old:       old, oldObjects: oldObjects, otherRevisions: state.Others(state.Last),
@@ -229,7 +230,7 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 	if err != nil {
 		return task{}, err
 	}
-	list, err := buildRevision(b, target)
+	list, _, err := buildRevision(b, target)
 	if err != nil {
 		return task{}, err
 	}
@@ -243,7 +244,7 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 	prepared := &session.Prepared{
 		Common: s.Common, Info: event.Operation{Name: "rollback"},
 		Target: session.Target{
-			Release: target, Tree: release.TreeOf(target), Method: method,
+			Release: target, Stored: true, Tree: release.TreeOf(target), Method: method,
 			Claims: manifest.Claims{
 				Take: rb.TakeOwnership, Skip: true, MadeByHook: func(o plan.Object) bool { return madeByHook(rb.Common, revs.All, o) != nil },
 				Kept: manifest.Kept{CRDs: charts.CRDNames(target), Needed: manifest.NeededBy(b, list, target.Hooks)},

@@ -80,7 +80,7 @@ func (u *Uninstall) prepare(s *session.Session, c *connect.Client, deletionTimeo
 func (u *Uninstall) plan(s *session.Session, state *releaseState) (*session.Prepared, error) {
 	rel := state.Last
 	p := &session.Prepared{
-		Common: s.Common, Info: s.Info("uninstall", rel), Target: session.Target{Release: rel},
+		Common: s.Common, Info: s.Info("uninstall", rel), Target: session.Target{Release: rel, Stored: true},
 		Work: helmclient.Work{Hooks: u.hookEvents(rel)}, Basis: state.basis(s, 0), Warnings: state.warnings,
 	}
 	if rel.Info.Status == rcommon.StatusUninstalled {
@@ -168,7 +168,7 @@ func (u *Uninstall) prepareRollback(r *runner) (task, error) {
 	}
 	leftovers, _ := search.leftovers()
 	prepared := &session.Prepared{
-		Common: s.Common, Info: event.Operation{Name: "uninstall"}, Target: session.Target{Release: rel},
+		Common: s.Common, Info: event.Operation{Name: "uninstall"}, Target: session.Target{Release: rel, Stored: true},
 		Old: old, Work: helmclient.Work{Leftovers: leftovers, Hooks: u.hookEvents(rel)},
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, rel) }

@@ -76,7 +76,7 @@ func newObjects(ctx context.Context, c *connect.Client, p *session.Prepared) (*o
 	for _, i := range list {
 		s.crds[s.builder.Fact(i).Resource.Object] = i
 	}
-	if list, _, err = s.builder.BuildTarget(p.Target.Release.Manifest); err != nil {
+	if list, _, err = p.Target.Build(s.builder); err != nil {
 		return nil, err
 	}
 	for _, i := range list {
@@ -84,7 +84,7 @@ func newObjects(ctx context.Context, c *connect.Client, p *session.Prepared) (*o
 		s.builder.Scope().Mark(i)
 		s.target[s.builder.Fact(i).Resource.Object] = i
 	}
-	if list, _, err = s.builder.BuildTarget(p.Old.Manifest()); err != nil {
+	if list, _, err = s.builder.BuildStored(p.Old.Manifest()); err != nil {
 		return nil, err
 	}
 	for _, i := range list {

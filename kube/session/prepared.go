@@ -116,6 +116,8 @@ type Target struct {
 	// templates: Helm's action gets them instead of rendering again.
 	Release *rel1.Release
 	Outputs charts.Outputs
+	// Stored means that Release is a stored revision, and not rendered from a chart.
+	Stored bool
 	// Lookups are what its templates have looked up in the cluster.
 	Lookups []connect.Target
 	// Tree orders its objects; nil if they are unordered. Record is stored with a new
@@ -140,6 +142,14 @@ func (t Target) Root() string {
 		return ""
 	}
 	return t.Release.Chart.Name()
+}
+
+// Build returns the objects of the target.
+func (t Target) Build(b *manifest.Builder) (helmkube.ResourceList, []plan.Warning, error) {
+	if t.Stored {
+		return b.BuildStored(t.Release.Manifest)
+	}
+	return b.BuildTarget(t.Release.Manifest)
 }
 
 // OldRevision is the revision whose objects an operation removes.
