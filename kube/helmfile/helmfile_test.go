@@ -155,6 +155,7 @@ releases:
 == helmfile.yaml
 releases: [{name: a, namespace: x, chart: ./a}, {name: b, chart: ./a, needs: [a]}]`,
 			Options{Namespace: "n"}, []string{"n/a /a {} [] []", "n/b /a {} [n/a] []"}},
+		{"what Helm does anyway", "\n== helmfile.yaml\nhelmDefaults: {cascade: background}\nreleases: [{name: a, chart: ./a, cascade: background}]", Options{}, []string{"a /a {} [] []"}},
 		{"a directive before the first part", "\n== helmfile.yaml\n%YAML 1.1\n---\nreleases: [{name: a, chart: ./a}]", Options{}, []string{"a /a {} [] []"}},
 		{"the output of helmfile build", `
 == helmfile.yaml
@@ -192,6 +193,7 @@ func TestReadErrors(t *testing.T) {
 		{a + "  forceNamespace: x", "lockstep does not support helmfile's forceNamespace; remove it, and set namespace on the release"},
 		{"helmDefaults: {stripArgsValuesOnExitError: true}", "does not support helmfile's stripArgsValuesOnExitError; remove it; or ignore it with --lenient\n"},
 		{"helmDefaults: {strategicMergePatches: [a]}", "does not support helmfile's strategicMergePatches; set it on each release"},
+		{"helmDefaults: {cascade: orphan}", "does not support helmfile's cascade; remove it: Helm deletes in the background\n"},
 		{"helmDefaults: {force: true}", "does not support helmfile's force; remove it; to replace the objects of one release, use: lockstep upgrade --force-replace"},
 		{a + "  colour: red", "helmfile.yaml:4: unknown key \"colour\" in release a: helmfile 1.8 has none; correct it, or see: lockstep help helmfile"},
 		{a + "  timeout: 5m", "helmfile.yaml:4: release a: timeout must be a whole number"},

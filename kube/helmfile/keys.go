@@ -34,6 +34,14 @@ var harmlessKeys = []string{
 	"unitTests", "waitRetries",
 }
 
+// DefaultOf returns the value with which an unsupported key changes nothing, "" if only empty ones do.
+func DefaultOf(name string) string {
+	if name == "cascade" {
+		return "background"
+	}
+	return ""
+}
+
 // supported returns supported keys.
 func supported(names ...string) keys {
 	k := keys{}

@@ -1,6 +1,10 @@
 package schema
 
-import "lockstep/kube/helmfile"
+import (
+	"slices"
+
+	"lockstep/kube/helmfile"
+)
 
 // Schemas of values of a helmfile, as the reader decodes them.
 var (
@@ -45,7 +49,11 @@ func keysIn(kind string, nested map[string]object) object {
 	for name, advice := range helmfile.Keys(kind) {
 		switch {
 		case advice != "":
-			properties[name] = object{"description": "lockstep does not support it; " + advice, "enum": empty}
+			values := empty
+			if value := helmfile.DefaultOf(name); value != "" {
+				values = append(slices.Clone(empty), value)
+			}
+			properties[name] = object{"description": "lockstep does not support it; " + advice, "enum": values}
 		case nested[name] != nil:
 			properties[name] = nested[name]
 		case types[name] != nil:

@@ -17,7 +17,7 @@ import (
 // TestHelmfileAsRead: what the schema refuses, the reader refuses too; and both refuse unknown and unsupported keys.
 func TestHelmfileAsRead(t *testing.T) {
 	schema := resolved(t, "helmfile")
-	values := []string{`true`, `7`, `"text"`, `["a"]`, `[{name: a, value: b}]`, `{a: b}`, `null`, `[{nosuch: 1}]`}
+	values := []string{`true`, `7`, `"text"`, `"background"`, `["a"]`, `[{name: a, value: b}]`, `{a: b}`, `null`, `[{nosuch: 1}]`}
 	dir := t.TempDir()
 	places := map[string]string{
 		"file":            "%s: %s\n",
