@@ -44,7 +44,7 @@ func Explain(err error) error {
 		text = owners + "; " + advice
 		message, cause = owners, text
 	case len(fields) > 0 && apierrors.IsInvalid(err):
-		text = strings.Join(fields, ", ") + replaceAdvice(response.Status().Details)
+		text = strings.Join(fields, ", ") + replaceAdvice(response.Status().Details, fields)
 		cause = text
 	case ExplainTypes(text) != text:
 		text, message = ExplainTypes(text), ExplainTypes(message)
@@ -72,9 +72,12 @@ func Explain(err error) error {
 }
 
 // replaceAdvice says what to do about an object that cannot be updated.
-func replaceAdvice(d *metav1.StatusDetails) string {
-	if d.Kind == "PersistentVolumeClaim" {
+func replaceAdvice(d *metav1.StatusDetails, fields []string) string {
+	switch {
+	case d.Kind == "PersistentVolumeClaim":
 		return fmt.Sprintf("; keep what the claim has, or replace it, which deletes its data, with --replace %s/%s (upgrade, rollback and up)", d.Kind, d.Name)
+	case strings.HasSuffix(fields[0], leftDefault):
+		return fmt.Sprintf("; remove it with --server-side=false, or replace the object with --replace %s/%s (upgrade, rollback and up)", d.Kind, d.Name)
 	}
 	return fmt.Sprintf("; replace it with --replace %s/%s (upgrade, rollback and up), or rename it in the chart", d.Kind, d.Name)
 }
@@ -245,9 +248,12 @@ func fieldConflict(causes []metav1.StatusCause) (owners, advice string) {
 	return strings.Join(managers, "; "), advice
 }
 
+// leftDefault is what the API server says of a Deployment that becomes Recreate by server-side apply: what it has set by default stays.
+const leftDefault = "may not be specified when strategy `type` is 'Recreate'"
+
 // immutable matches what the API server says of a field that must not change, also by a rule that compares it with its old
-// value (CEL).
-var immutable = regexp.MustCompile(`immutable|may not be changed|may not change|can not be less than status\.capacity|only be modified in tandem|` +
+// value (CEL), and of one that an update does not remove.
+var immutable = regexp.MustCompile(leftDefault + `|immutable|may not be changed|may not change|can not be less than status\.capacity|only be modified in tandem|` +
 	`spec for fields other than|updates to \S+ are forbidden|cannot change roleRef|\boldSelf\b`)
 
 // noResize is what the API server says of a claim that cannot grow, because of its StorageClass.

@@ -16,7 +16,7 @@ import (
 // TestReplaceAdvice: nobody is told to replace a claim without hearing that its data is deleted (R30b).
 func TestReplaceAdvice(t *testing.T) {
 	for kind, deletes := range map[string]bool{"PersistentVolumeClaim": true, "StatefulSet": false, "Job": false} {
-		got := replaceAdvice(&metav1.StatusDetails{Kind: kind, Name: "x"})
+		got := replaceAdvice(&metav1.StatusDetails{Kind: kind, Name: "x"}, []string{"spec: field is immutable"})
 		if !strings.Contains(got, "--replace "+kind+"/x") || strings.Contains(got, "deletes its data") != deletes {
 			t.Errorf("%s: %q", kind, got)
 		}
