@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"lockstep/engine/text"
 )
 
 // RulesDoc is RULES.md: the rules that comments, tests and messages cite by number, as Markdown.
@@ -47,12 +49,12 @@ func Rules() []Rule {
 func FindRule(name string) (Rule, error) {
 	parts := ruleID.FindStringSubmatch(name)
 	if parts == nil {
-		return Rule{}, fmt.Errorf("%q is not a rule number (they look like R12 or R15a); list all with: lockstep help rules", name)
+		return Rule{}, fmt.Errorf("%q is not a rule number (they look like R12 or R15a); list all with: "+text.Program+" help rules", name)
 	}
 	id := strings.ToUpper(cmp.Or(parts[1], "R")) + parts[2] + parts[3]
 	rules := Rules()
 	if i := slices.IndexFunc(rules, func(r Rule) bool { return r.ID == id }); i >= 0 {
 		return rules[i], nil
 	}
-	return Rule{}, fmt.Errorf("no rule %s; list all with: lockstep help rules", id)
+	return Rule{}, fmt.Errorf("no rule %s; list all with: "+text.Program+" help rules", id)
 }

@@ -34,7 +34,7 @@ func RunOver(o event.Operation, why string) string {
 	if o.IsStack() {
 		return why + " before the run ended, so its releases may be pending: run the command again"
 	}
-	return fmt.Sprintf("%s before the run ended, so release %s may be pending: see what it left with: lockstep recover %s -n %s; then run the command again",
+	return fmt.Sprintf("%s before the run ended, so release %s may be pending: see what it left with: "+text.Program+" recover %s -n %s; then run the command again",
 		why, o.Release, text.ShellWord(o.Release), o.Namespace)
 }
 

@@ -183,7 +183,7 @@ func (m *machine) pauseForApprovals(units []*unit) bool {
 // approveCommand approves what the named unit waits for or, without a name, what all units do that pause the run.
 func (m *machine) approveCommand(c event.Command) (refusal string) {
 	if m.opts.Operation.Approvals != nil && c.Proven == nil {
-		return "the approvals of this run are written to the cluster, by somebody else than who started it: lockstep ctl " + m.opts.Operation.Release + " approve"
+		return "the approvals of this run are written to the cluster, by somebody else than who started it: " + text.Program + " ctl " + m.opts.Operation.Release + " approve"
 	}
 	units := m.pausedForApproval()
 	if c.Group != "" {

@@ -1,12 +1,14 @@
 // Package text makes untrusted text safe to show: names, messages and logs from charts and
 // clusters must not control the terminal, reverse the text direction, or be invisible.
 // Only Safe decides which characters are safe; the screen cleans the text of its cells, and packages
-// report and reportfile clean all other output. Count, TrimFullStop and CollapseSpace help to build
+// report and reportfile clean all other output. Program, Count, TrimFullStop and CollapseSpace help to build
 // messages. Any package may import it.
 package text
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +16,22 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 )
+
+// Program is how the user calls lockstep: "lockstep", "helm lockstep" or "kubectl lockstep". Every text that names one of its commands
+// starts the command with it.
+var Program = programName(os.Args[0], os.Getenv("HELM_PLUGIN_NAME"))
+
+// programName returns how the user calls the program with a path, which Helm runs as a plugin, "" for none. kubectl runs programs of
+// the name kubectl-lockstep in PATH.
+func programName(path, helmPlugin string) string {
+	switch {
+	case strings.TrimSuffix(filepath.Base(path), ".exe") == "kubectl-lockstep":
+		return "kubectl lockstep"
+	case helmPlugin == "lockstep":
+		return "helm lockstep"
+	}
+	return "lockstep"
+}
 
 // sequence matches a control sequence of terminals: CSI; OSC, DCS, SOS, PM and APC, with their payload if it is
 // terminated on the same line (an unterminated one would hide the rest of the text); and other escape sequences.
@@ -168,6 +186,9 @@ func EscapeJSON(json []byte) []byte {
 
 // ShellWord quotes a word for a shell, if necessary.
 func ShellWord(word string) string {
+	if word == Program {
+		return word
+	}
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !strings.ContainsRune(shellSafe, r) }) {
 		return word
 	}

@@ -125,3 +125,16 @@ func TestTrimFullStop(t *testing.T) {
 		}
 	}
 }
+
+// TestProgramName: who calls lockstep as a plugin reads the commands as they are typed there.
+func TestProgramName(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ path, helmPlugin, want string }{
+		{"/usr/bin/lockstep", "", "lockstep"}, {"lockstep.exe", "secrets", "lockstep"}, {"/plugins/lockstep/bin/lockstep", "lockstep", "helm lockstep"},
+		{"/usr/bin/kubectl-lockstep", "", "kubectl lockstep"}, {"kubectl-lockstep.exe", "", "kubectl lockstep"},
+	} {
+		if got := programName(test.path, test.helmPlugin); got != test.want {
+			t.Errorf("%s as Helm's plugin %q: %s, want %s", test.path, test.helmPlugin, got, test.want)
+		}
+	}
+}

@@ -1,21 +1,25 @@
 package helmfile
 
-import "maps"
+import (
+	"maps"
+
+	"lockstep/engine/text"
+)
 
 // keys are the known keys of a mapping. The value is "" for a key that is supported or ignored, and advice for an
 // unsupported one.
 type keys map[string]string
 
 // pipeHelmfile is the command that deploys a file after helmfile has expanded it.
-const pipeHelmfile = "helmfile build --embed-values | lockstep up -f -"
+var pipeHelmfile = "helmfile build --embed-values | " + text.Program + " up -f -"
 
-const (
+var (
 	useHelmfile  = "let helmfile expand it: " + pipeHelmfile
 	ownKeyring   = "remove it, and set verify: true on the release: lockstep uses GnuPG's default keyring"
 	removeKey    = "remove it"
-	forceReplace = "remove it; to replace the objects of one release, use: lockstep upgrade --force-replace"
+	forceReplace = "remove it; to replace the objects of one release, use: " + text.Program + " upgrade --force-replace"
 	putInChart   = "put it into the chart: lockstep deploys charts as they are"
-	usePlan      = "remove it: lockstep plan shows the changes"
+	usePlan      = "remove it: " + text.Program + " plan shows the changes"
 	useReadiness = "remove it: lockstep waits for readiness in the chart's order"
 	noTiller     = "remove it: there is no Tiller"
 	askCluster   = "remove it: lockstep asks the cluster"
@@ -74,7 +78,7 @@ var defaultKeys = supported("kubeContext", "wait", "waitForJobs", "timeout", "at
 	"enableDNS", "skipDeps", "skipRefresh", "syncReleaseLabels", "rollbackOnFailure").
 	unsupported(ownKeyring, "keyring").
 	unsupported(useReadiness, "trackMode", "helmStuckGrace").
-	unsupported("remove it: set the order in the chart, or use lockstep install --wait for one release", "waitRetries").
+	unsupported("remove it: set the order in the chart, or use "+text.Program+" install --wait for one release", "waitRetries").
 	unsupported("remove it: Helm deletes in the background", "cascade").
 	unsupported(forceReplace, "force", "recreatePods").
 	unsupported(noTiller, "tillerless", "tillerNamespace", "tls", "tlsCACert", "tlsCert", "tlsKey", "tlsKeyPath").

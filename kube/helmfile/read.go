@@ -15,6 +15,7 @@ import (
 
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 
+	"lockstep/engine/text"
 	"lockstep/kube/documents"
 )
 
@@ -203,7 +204,7 @@ func (n *node) mapping(what string, allowed keys) (map[string]*node, error) {
 		}
 		switch advice, known := allowed[name]; {
 		case !known:
-			return nil, at.errorf("unknown key %q in %s: helmfile %s has none; correct it, or see: lockstep help helmfile", name, what, knownVersion)
+			return nil, at.errorf("unknown key %q in %s: helmfile %s has none; correct it, or see: "+text.Program+" help helmfile", name, what, knownVersion)
 		case advice != "" && !fields[name].isEmpty() && (DefaultOf(name) == "" || fields[name].Value != DefaultOf(name)):
 			refused := fmt.Errorf("lockstep does not support helmfile's %s; %s", name, advice)
 			if what != wholeFile { // the position names the file

@@ -223,7 +223,7 @@ func (e *LostError) Error() string {
 	case e.RecordChanged && e.Newer != nil && e.Newer.Status == event.NoRelease: // it has no history
 		return fmt.Sprintf("another run or Helm changed release %s in namespace %s: %s; when no other run is active, run the command again", e.Release, e.Namespace, e.Why)
 	case e.RecordChanged:
-		return fmt.Sprintf("another run or Helm changed release %s in namespace %s: %s; look at it with: lockstep history %[1]s -n %[2]s; when no other run is active, run the command again",
+		return fmt.Sprintf("another run or Helm changed release %s in namespace %s: %s; look at it with: "+text.Program+" history %[1]s -n %[2]s; when no other run is active, run the command again",
 			e.Release, e.Namespace, e.Why)
 	}
 	return fmt.Sprintf("this run lost its lock on release %s in namespace %s: %s; when no other run is active, run the command again",

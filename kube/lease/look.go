@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 )
 
 // Status says whether a release is locked.
@@ -36,7 +37,7 @@ type State struct {
 func (s State) Warning() plan.Warning {
 	fix := ""
 	if apierrors.IsForbidden(s.Err) {
-		fix = "; to lock it, grant the permission for Leases that lockstep rbac prints"
+		fix = "; to lock it, grant the permission for Leases that " + text.Program + " rbac prints"
 	}
 	return plan.Warning{Rule: "R51", Message: fmt.Sprintf("the release is not locked (%v); only Helm's pending status prevents concurrent runs%s", s.Err, fix)}
 }

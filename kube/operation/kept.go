@@ -9,6 +9,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
 	"lockstep/engine/run"
+	"lockstep/engine/text"
 	"lockstep/kube/connect"
 	"lockstep/kube/documents"
 	"lockstep/kube/journal"
@@ -154,7 +155,7 @@ func (r *releaseState) checkOwn(s *session.Session) error {
 		return nil // an uninstall may have deleted newer records
 	}
 	return fmt.Errorf("release %s has revision %d (%s), which somebody else created after this run began (at revision %d): "+
-		"this run writes nothing more; look at it with: lockstep history %[1]s -n %[5]s", c.Release, last.Version, last.Info.Status, r.start.Last, c.Namespace)
+		"this run writes nothing more; look at it with: "+text.Program+" history %[1]s -n %[5]s", c.Release, last.Version, last.Info.Status, r.start.Last, c.Namespace)
 }
 
 // ChangedEarlier reports whether an earlier pod of the Job has created revisions of the release, and whether it has

@@ -13,6 +13,7 @@ import (
 
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/connect"
 	"lockstep/kube/drift"
 	"lockstep/kube/helmclient"
@@ -335,7 +336,7 @@ func repairError(o inspect.DriftedObject, target *rel1.Release) error {
 	}
 	advice := "somebody has changed it again"
 	if !serverSide("", target) {
-		advice += ", or client-side apply cannot change it: lockstep upgrade --server-side=true can"
+		advice += ", or client-side apply cannot change it: " + text.Program + " upgrade --server-side=true can"
 	}
 	return fmt.Errorf("%s still differs from revision %d after it was applied (%s): %s", o.Object, target.Version, what, advice)
 }

@@ -24,6 +24,7 @@ import (
 	"lockstep/engine/infer"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/engine/text"
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
@@ -194,7 +195,7 @@ func (p planInput) lostOrder(c session.Common, tree *plan.Chart) []plan.Warning 
 	}
 	return []plan.Warning{{Rule: "R68", Chart: p.target.Root(), Message: fmt.Sprintf(
 		"revision %d was deployed in an inferred order, but this one has no order; set LOCKSTEP_ORDER=inferred, "+
-			"or write the order into the chart with: lockstep suggest CHART --write", p.old.Release.Version)}}
+			"or write the order into the chart with: "+text.Program+" suggest CHART --write", p.old.Release.Version)}}
 }
 
 // crds returns the objects in crds/ to apply. The values decide which subcharts are enabled. clientSide is set if Helm would

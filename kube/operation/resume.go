@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/charts"
 	"lockstep/kube/documents"
 	"lockstep/kube/helmclient"
@@ -80,7 +81,7 @@ func (r *releaseState) lastFailed() bool {
 
 // checkMark adds a warning about a mark, or returns an error if it must not be written.
 func (r *releaseState) checkMark(s *session.Session, operation string, m release.Mark) error {
-	const recoverAdvice = "if it has ended, mark the release failed with: lockstep recover %s -n %s"
+	recoverAdvice := "if it has ended, mark the release failed with: " + text.Program + " recover %s -n %s"
 	message, resumes := m.String(), repeats(operation, m.From)
 	switch {
 	case m.To == rcommon.StatusSuperseded && s.Common.PlanOnly:
@@ -151,7 +152,7 @@ func (r *releaseState) stackWarnings(target *rel1.Release) []plan.Warning {
 	if from == "" || from == to {
 		return nil
 	}
-	does := "takes it out of that stack; to keep it there, use: lockstep up --stack " + from
+	does := "takes it out of that stack; to keep it there, use: " + text.Program + " up --stack " + from
 	if to != "" {
 		does = "moves it to stack " + to + "; only one of the two files should define it"
 	}

@@ -15,6 +15,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/charts"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
@@ -169,7 +170,7 @@ func (rb *Rollback) explainNoEarlierRevision(state *releaseState) error {
 	}
 	switch {
 	case state.stored.Info.Status == rcommon.StatusUninstalled:
-		return fmt.Errorf("release %s is uninstalled and has no earlier revision; restore it with: lockstep rollback %[1]s 1 -n %[2]s, or delete its history with: lockstep uninstall %[1]s -n %[2]s",
+		return fmt.Errorf("release %s is uninstalled and has no earlier revision; restore it with: "+text.Program+" rollback %[1]s 1 -n %[2]s, or delete its history with: "+text.Program+" uninstall %[1]s -n %[2]s",
 			rb.Release, rb.Namespace)
 	case state.stored.Info.Status == rcommon.StatusDeployed:
 		next = "upgrade it"
@@ -178,7 +179,7 @@ func (rb *Rollback) explainNoEarlierRevision(state *releaseState) error {
 	case interrupted:
 		next = "run the install again"
 	}
-	remove := fmt.Sprintf(", or remove the release with: lockstep uninstall %s -n %s", rb.Release, rb.Namespace)
+	remove := fmt.Sprintf(", or remove the release with: "+text.Program+" uninstall %s -n %s", rb.Release, rb.Namespace)
 	return fmt.Errorf("release %s has only revision 1 (%s), so there is nothing to roll back to; %s%s", rb.Release, status, next, remove)
 }
 
@@ -194,7 +195,7 @@ func (rb *Rollback) target(revs *release.Revisions, lastRunKilled bool) (*rel1.R
 	if i := slices.IndexFunc(revs.All, func(rel *rel1.Release) bool { return rel.Version == to }); i >= 0 {
 		return revs.All[i], nil
 	}
-	return nil, fmt.Errorf("release %s has no revision %d; list revisions with: lockstep history %[1]s -n %[3]s", rb.Release, to, rb.Namespace)
+	return nil, fmt.Errorf("release %s has no revision %d; list revisions with: "+text.Program+" history %[1]s -n %[3]s", rb.Release, to, rb.Namespace)
 }
 
 // defaultTarget returns the revision to roll back to if the user names none: the target of a rollback that failed or was

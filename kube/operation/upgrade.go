@@ -363,7 +363,7 @@ func (d *Deploy) valuesWarnings(old *rel1.Release, mine map[string]any) []plan.W
 		}
 		message := fmt.Sprintf("%s: %s", what, strings.Join(names[:min(len(names), maxNamedValues)], ", "))
 		if more := len(names) - maxNamedValues; more > 0 {
-			message += fmt.Sprintf(" and %s; list them with: lockstep values diff %s CHART -n %s", text.Count(more, "more"), d.Release, d.Namespace)
+			message += fmt.Sprintf(" and %s; list them with: "+text.Program+" values diff %s CHART -n %s", text.Count(more, "more"), d.Release, d.Namespace)
 		}
 		out = append(out, plan.Warning{Rule: RuleOfValues, Chart: h.Name(), Message: message})
 	}

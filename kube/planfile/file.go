@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 )
 
 // Version is the version of files that this program writes and reads.
@@ -157,10 +159,10 @@ func (f *File) Encode() ([]byte, error) {
 
 // Read reads the text of a file. It refuses other versions, and a text that was changed by hand: the digest detects accidents,
 // it is no signature.
-func Read(text []byte) (*File, error) {
+func Read(saved []byte) (*File, error) {
 	var e envelope
-	if err := json.Unmarshal(text, &e); err != nil || e.Version == 0 || e.Plan == nil {
-		return nil, fmt.Errorf("not a plan that lockstep has saved: save one with: lockstep plan … --out FILE")
+	if err := json.Unmarshal(saved, &e); err != nil || e.Version == 0 || e.Plan == nil {
+		return nil, errors.New("not a plan that lockstep has saved: save one with: " + text.Program + " plan … --out FILE")
 	}
 	if e.Version != Version {
 		return nil, fmt.Errorf("the plan has version %d, and this lockstep reads version %d: save a new plan, or use the lockstep that saved it", e.Version, Version)

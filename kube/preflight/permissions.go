@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
 	"lockstep/kube/lease"
@@ -114,7 +115,7 @@ func checkPermissions(s *session.Session, p *session.Prepared, incoming *Incomin
 		needed.Why = "if namespace " + p.Common.Namespace + " does not exist"
 		missing.Add(needed)
 	}
-	w := plan.Warning{Message: missingPermissionsText(s.Client, Username(s.Context, s.Client), missing) + ` ("lockstep rbac" prints the roles)`}
+	w := plan.Warning{Message: missingPermissionsText(s.Client, Username(s.Context, s.Client), missing) + ` ("` + text.Program + ` rbac" prints the roles)`}
 	if p.Common.PlanOnly { // another user may run the operation
 		p.Warnings = append(p.Warnings, w)
 	} else {

@@ -10,6 +10,7 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/manifest"
 	"lockstep/kube/session"
 )
@@ -57,7 +58,7 @@ func (r *Refusal) Error() string {
 				continue
 			}
 			printed[key] = true
-			w.Message = fmt.Sprintf("%d objects %s; for example %s (\"lockstep plan\" lists all)",
+			w.Message = fmt.Sprintf("%d objects %s; for example %s (\""+text.Program+" plan\" lists all)",
 				len(names), w.Shared, strings.Join(names[:maxNamed], ", "))
 		}
 		if w.Rule != "" {

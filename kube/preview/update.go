@@ -38,7 +38,7 @@ func (s *objects) previewUpdate(ctx context.Context, c *change, i *resource.Info
 			c.Message = text.Join("; ", c.Message, preflight.CRDLosses(live, next))
 		}
 		if err == nil && c.Action == inspect.Unchanged && s.keepsChanges(c, i, live) {
-			c.Message = text.Join("; ", c.Message, "somebody has changed fields that client-side apply keeps in custom resources; lockstep drift shows them")
+			c.Message = text.Join("; ", c.Message, "somebody has changed fields that client-side apply keeps in custom resources; "+text.Program+" drift shows them")
 		}
 		return err
 	case diagnose.LacksPermission(err) && s.deployed[c.Object] != nil:

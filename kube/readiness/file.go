@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 )
 
 // entry is the value of a selector in a file.
@@ -66,7 +67,7 @@ func FileOf(list []Override) ([]byte, error) {
 func ParseFile(name string, data []byte) ([]Override, error) {
 	var entries map[string]entry
 	if err := yaml.UnmarshalStrict(data, &entries); err != nil {
-		return nil, fmt.Errorf("%s: %w; \"lockstep help readiness\" shows the format", name, err)
+		return nil, fmt.Errorf("%s: %w; \""+text.Program+" help readiness\" shows the format", name, err)
 	}
 	var list []Override
 	for _, key := range slices.Sorted(maps.Keys(entries)) {

@@ -14,6 +14,7 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 )
 
 // Revisions are the revisions of a release; there is at least one.
@@ -71,9 +72,9 @@ type NotFound struct {
 
 func (e *NotFound) Error() string {
 	if e.Revision > 0 {
-		return fmt.Sprintf("revision %d of release %s not found in namespace %s; list revisions with: lockstep history %[2]s -n %[3]s", e.Revision, e.Name, e.Namespace)
+		return fmt.Sprintf("revision %d of release %s not found in namespace %s; list revisions with: "+text.Program+" history %[2]s -n %[3]s", e.Revision, e.Name, e.Namespace)
 	}
-	return fmt.Sprintf("release %s not found in namespace %s; %s", e.Name, e.Namespace, cmp.Or(e.Advice, "list releases with: lockstep list -A"))
+	return fmt.Sprintf("release %s not found in namespace %s; %s", e.Name, e.Namespace, cmp.Or(e.Advice, "list releases with: "+text.Program+" list -A"))
 }
 
 func (e *NotFound) Unwrap() error { return driver.ErrReleaseNotFound }

@@ -9,6 +9,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/helmfile"
 	"lockstep/kube/operation"
 )
@@ -23,10 +24,10 @@ func (s *Stack) assignApprovals() error {
 
 // assign adds the releases that the arguments of a flag name to own, and their groups to what of returns.
 func (s *Stack) assign(flag string, texts []string, own *[]string, of func(*member) *[]string) error {
-	for _, text := range texts {
-		switch m, group := s.splitScope(text); {
+	for _, named := range texts {
+		switch m, group := s.splitScope(named); {
 		case m == nil:
-			return fmt.Errorf("%s %s names no release; write RELEASE or RELEASE/GROUP; list both with: lockstep plan -f %s", flag, text, s.opts.File.Path)
+			return fmt.Errorf("%s %s names no release; write RELEASE or RELEASE/GROUP; list both with: "+text.Program+" plan -f %s", flag, named, s.opts.File.Path)
 		case group == "":
 			*own = append(*own, m.id)
 		default:

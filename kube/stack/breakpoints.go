@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 )
 
 // assignBreakpoints passes the breakpoints that name a group of a specific release to the
@@ -48,8 +49,8 @@ func (s *Stack) ambiguous(name string) bool {
 // resolveBreakpoints sets each breakpoint that names no release on the matching groups of all releases. In the next pod of a
 // Job, the releases that have them may be done.
 func (s *Stack) resolveBreakpoints() error {
-	for _, text := range s.opts.Common.BreakOn {
-		if m, _ := s.splitScope(text); m != nil || s.stepOf(text) != nil {
+	for _, named := range s.opts.Common.BreakOn {
+		if m, _ := s.splitScope(named); m != nil || s.stepOf(named) != nil {
 			continue
 		}
 		found := false
@@ -57,7 +58,7 @@ func (s *Stack) resolveBreakpoints() error {
 			if m.op == nil {
 				continue
 			}
-			for _, id := range m.op.FindGroups(text) {
+			for _, id := range m.op.FindGroups(named) {
 				found = found || !m.unchanged // which a new plan may change
 				if !m.restored {
 					m.breakpoints[id] = event.Set
@@ -66,7 +67,7 @@ func (s *Stack) resolveBreakpoints() error {
 		}
 		if !found && !s.begunEarlier() {
 			return fmt.Errorf("--break-on %s: no such release, and no such group in a release that changes; "+
-				"list both with: lockstep plan -f %s", text, s.opts.File.Path)
+				"list both with: "+text.Program+" plan -f %s", named, s.opts.File.Path)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmfile"
 	"lockstep/kube/session"
@@ -65,7 +66,7 @@ func (s *Stack) identifyClusters(ctx context.Context) error {
 				c.ContextName(), signs[i].Server())
 			if s.opts.Prune {
 				return fmt.Errorf("--prune needs to know which contexts are the same cluster, but %s; give the user permission to get "+
-					"that namespace (verb get, resource namespaces, name kube-system), or omit --prune and remove old releases with: lockstep uninstall NAME", unsure)
+					"that namespace (verb get, resource namespaces, name kube-system), or omit --prune and remove old releases with: "+text.Program+" uninstall NAME", unsure)
 			}
 			s.warnings = append(s.warnings, plan.Warning{Rule: "S10", Message: unsure + "; no other context in the file may reach that cluster at another address"})
 		}

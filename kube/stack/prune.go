@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmfile"
 	"lockstep/kube/operation"
@@ -48,7 +49,7 @@ func (s *Stack) checkOptions() error {
 			"define the environment there, or omit --prune", unread.File, s.opts.File.Environment)
 	case s.opts.Prune && connect.RecordResource(connect.StorageDriver()) == "":
 		return fmt.Errorf("--prune needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s; "+
-			"omit --prune, and remove old releases with: lockstep uninstall NAME", connect.StorageDriver())
+			"omit --prune, and remove old releases with: "+text.Program+" uninstall NAME", connect.StorageDriver())
 	}
 	if len(validation.IsValidLabelValue(s.opts.Name)) > 0 {
 		return fmt.Errorf("invalid --stack %q: %s", s.opts.Name, operation.LabelSyntax)

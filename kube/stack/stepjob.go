@@ -17,6 +17,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
 	"lockstep/kube/helmfile"
@@ -208,7 +209,7 @@ func (s *Stack) checkJobs(ctx context.Context) error {
 		}
 		checked[m.cluster] = true
 		if !s.opts.Common.PlanOnly && !s.opts.Common.SkipPreflight {
-			errs = append(errs, preflight.CheckAllowed(ctx, m.client, s.stepPermissions(m.cluster, s.planned), func(string) string { return "lockstep rbac" }))
+			errs = append(errs, preflight.CheckAllowed(ctx, m.client, s.stepPermissions(m.cluster, s.planned), func(string) string { return text.Program + " rbac" }))
 		}
 	}
 	for _, st := range s.imageSteps(s.planned) {

@@ -3,6 +3,7 @@ package board
 import (
 	tea "charm.land/bubbletea/v2"
 
+	"lockstep/engine/text"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/inspector"
 	"lockstep/ui/board/keys"
@@ -52,7 +53,7 @@ func (m *model) wayHome() string {
 	if m.Home != "" {
 		return "esc leads there"
 	}
-	return "lockstep home -n " + m.State.Operation.Namespace
+	return text.Program + " home -n " + m.State.Operation.Namespace
 }
 
 // table returns the board's table of keys, after those of a replay and of the open

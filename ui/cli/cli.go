@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
 	"lockstep/kube/incluster"
@@ -246,8 +247,8 @@ lockstep                                 # in a terminal: live runs and releases
 	setBounds(root)
 	addCompletion(root)
 	a.setUpHelp(root)
-	if calledAs(os.Args[0]) == kubectlPlugin {
-		renameTo(root, "kubectl lockstep")
+	if text.Program != root.Name() {
+		renameTo(root, text.Program)
 	}
 	command.ReadEnvironment(root)
 	return root

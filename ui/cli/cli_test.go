@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		os.Args = withoutSettling(os.Args)
 		os.Exit(observed(began, Main()))
 	}
-	testscript.Main(sharedCluster{m}, map[string]func(){"lockstep": program, kubectlPlugin: program, kubectlCompletion: program})
+	testscript.Main(sharedCluster{m}, map[string]func(){"lockstep": program, "kubectl-lockstep": program, kubectlCompletion: program})
 }
 
 // withoutSettling turns --settle off unless a test sets it: most charts of the tests have no probes.

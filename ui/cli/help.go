@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockstep/engine/text"
 	"lockstep/ui/cli/command"
 )
 
@@ -59,7 +60,7 @@ func noHelp(root *cobra.Command, name string) error {
 			names = append(names, c.Name())
 		}
 	}
-	next := "list them with: lockstep help"
+	next := "list them with: " + text.Program + " help"
 	if similar := similarName(name, names); similar != "" {
 		next = fmt.Sprintf("did you mean %s?", similar)
 	}

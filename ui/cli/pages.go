@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"lockstep/engine"
+	"lockstep/engine/text"
 	"lockstep/kube/status"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
@@ -85,7 +86,7 @@ func (a *app) newEvents() *cobra.Command {
 			case args[0] == "schema":
 				report.Page(cmd.OutOrStdout(), report.EventsSchema)
 			default:
-				return fmt.Errorf("unknown page %q; try: lockstep help events schema", args[0])
+				return fmt.Errorf("unknown page %q; try: "+text.Program+" help events schema", args[0])
 			}
 			return nil
 		},

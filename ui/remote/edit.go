@@ -7,6 +7,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
+	"lockstep/engine/text"
 	"lockstep/ui/remote/protocol"
 )
 
@@ -16,7 +17,7 @@ const editTimeout = 5 * time.Minute
 // withoutValues is an Editor that returns no values, because other users can read the replies.
 type withoutValues struct{ inspect.Editor }
 
-const errValuesHidden = inspect.Unavailable("a run in the cluster does not send its values, because they would be in its log; read them with lockstep get values, and edit them with lockstep ctl RELEASE edit")
+var errValuesHidden = inspect.Unavailable("a run in the cluster does not send its values, because they would be in its log; read them with " + text.Program + " get values, and edit them with " + text.Program + " ctl RELEASE edit")
 
 func (withoutValues) Values(context.Context, bool) (string, error) { return "", errValuesHidden }
 func (withoutValues) UserValues(context.Context, string, bool) (string, error) {

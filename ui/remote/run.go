@@ -22,6 +22,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
+	"lockstep/engine/text"
 	"lockstep/ui/remote/protocol"
 )
 
@@ -35,7 +36,7 @@ var ErrLost = errors.New("lost the connection to the run; attach again or, if it
 // replyTimeout limits the time for a new pod of a run to reply to a command that was sent before it started.
 const replyTimeout = 30 * time.Second
 
-var errNoReply = errors.New("the pod of the run was replaced and the new one has not replied, so the command may be lost; check the state with lockstep ctl RELEASE status, then repeat the command")
+var errNoReply = errors.New("the pod of the run was replaced and the new one has not replied, so the command may be lost; check the state with " + text.Program + " ctl RELEASE status, then repeat the command")
 
 // Run is a run in another process.
 type Run struct {

@@ -181,7 +181,7 @@ func (c ChartEdits) text(to Stream) string {
 		fmt.Fprintf(&b, "the next upgrade restarts these workloads once, because a checksum in their pods changes: %s\n", clean(format.Abbreviate(names(c.Restarts))))
 	}
 	if len(c.Files) > 0 {
-		b.WriteString(clean("review the changes: git diff "+c.Chart) + "\n" + clean("see the order: lockstep dag "+c.Chart) + "\n")
+		b.WriteString(clean("review the changes: git diff "+c.Chart) + "\n" + clean("see the order: "+text.Program+" dag "+c.Chart) + "\n")
 	}
 	if len(c.Manual) > 0 {
 		b.WriteString("\nnot written:\n")

@@ -16,6 +16,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/ui/report/format"
 )
 
@@ -189,7 +190,7 @@ func FindRun(dir, name string) (string, error) {
 type unknownRun struct{ name string }
 
 func (u *unknownRun) Error() string {
-	return fmt.Sprintf("no run named %s on this machine; list the runs with: lockstep runs", u.name)
+	return fmt.Sprintf("no run named %s on this machine; list the runs with: "+text.Program+" runs", u.name)
 }
 
 func (u *unknownRun) Is(err error) bool { return err == fs.ErrNotExist }
@@ -327,7 +328,7 @@ func lines(texts []string) (out string) {
 // inCluster says how to see the whole of a run in the cluster.
 func (r *Run) inCluster() string {
 	namespace, name, _ := strings.Cut(r.Job, "/")
-	return "see the whole run with: lockstep runs show " + name + " -n " + namespace
+	return "see the whole run with: " + text.Program + " runs show " + name + " -n " + namespace
 }
 
 // startTime returns the start of the run in local time.
@@ -361,7 +362,7 @@ func (l ClusterRuns) text(to Stream) string {
 	case l.Namespace == "":
 		return "no runs in the cluster\n"
 	default:
-		return clean("no runs in namespace "+l.Namespace+"; list all with: lockstep runs -A") + "\n"
+		return clean("no runs in namespace "+l.Namespace+"; list all with: "+text.Program+" runs -A") + "\n"
 	}
 	rows := [][]string{{"RELEASE", "NAMESPACE", "OPERATION", "STATE", "STARTED", "STARTED BY", "JOB"}}
 	var reasons []string

@@ -105,7 +105,7 @@ func (r *Record) text(to Stream) string {
 		}
 		line(at + ": " + phrase.Fixed(f))
 	}
-	line(fmt.Sprintf("%s%s, lockstep replay %s", r.startTime(), format.WithPrefix(" by ", r.By), r.Name))
+	line(fmt.Sprintf("%s%s, %s replay %s", r.startTime(), format.WithPrefix(" by ", r.By), text.Program, r.Name))
 	if len(d.Failures) > 0 {
 		b.WriteString("\n")
 		writeFailures(&b, format.Failures(r.State), style, len(d.Failures), len(d.Failures)*event.MaxEvidence)

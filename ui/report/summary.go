@@ -50,7 +50,7 @@ func Summary(w io.Writer, s *event.State, o Options) {
 	}
 	if o.Record != nil {
 		if name := o.Record(); name != "" {
-			fmt.Fprintln(w, "  replay this run: lockstep replay", name)
+			fmt.Fprintln(w, "  replay this run: "+text.Program+" replay", name)
 		}
 	}
 	if s.Status != event.Succeeded {

@@ -324,7 +324,7 @@ func (d *Dialog) keepReleasesText() string {
 }
 
 // rollbackText says what a rollback would do, or why it is disabled. A test has nothing to roll back.
-func (d *Dialog) rollbackText() (text string, disabled bool) {
+func (d *Dialog) rollbackText() (what string, disabled bool) {
 	op := d.State.Operation
 	applied, inFlight := d.appliedObjects(event.PhaseApply)
 	stays := ""
@@ -345,7 +345,7 @@ func (d *Dialog) rollbackText() (text string, disabled bool) {
 	case op.Name == "upgrade" && op.UndoneBy() == "":
 		return "cannot roll back: there is no earlier good revision", true
 	case op.UndoneBy() == "":
-		return "not available: to restore a revision, run lockstep rollback afterwards", true
+		return "not available: to restore a revision, run " + text.Program + " rollback afterwards", true
 	case op.UndoneBy() == "rollback":
 		return fmt.Sprintf("roll back: to revision %d, in order", op.PreviousRevision), false
 	case applied+inFlight == 0:

@@ -12,6 +12,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/keys"
 	"lockstep/ui/board/page"
@@ -130,7 +131,7 @@ func (e *Edit) WhyNot() string {
 	case e.State.Operation.IsStack() || e.Stack != nil:
 		return "a stack cannot be edited: change the file and run the command again"
 	case e.Attached && e.editor == nil:
-		return "edit in the terminal that started the run, or use lockstep ctl RELEASE edit -f FILE"
+		return "edit in the terminal that started the run, or use " + text.Program + " ctl RELEASE edit -f FILE"
 	case e.editor == nil:
 		return "nothing to edit: this operation takes neither values nor a chart"
 	case e.Over():

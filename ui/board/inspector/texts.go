@@ -9,6 +9,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
@@ -253,7 +254,7 @@ func (s Subject) nodeLines(nodes []*graph.Node, none string, why func(*graph.Nod
 // operation, and how long they took.
 func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 	if op := s.State.Operation; op.IsWatch() {
-		return []canvas.Line{canvas.Plain(theme.Quiet, "nothing is running; see lockstep status "+op.Release+" for how long each group took")}
+		return []canvas.Line{canvas.Plain(theme.Quiet, "nothing is running; see "+text.Program+" status "+op.Release+" for how long each group took")}
 	}
 	at := func(t time.Time) string {
 		if t.IsZero() {

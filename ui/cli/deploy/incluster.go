@@ -17,6 +17,7 @@ import (
 	helmcli "helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/registry"
 
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
@@ -52,7 +53,7 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 			c.requestedBy(cmd), needing, rbacCommand(cmd, a.Settings.Namespace()))
 	}
 	if len(r.common.Approve) > 0 && !p.printOnly {
-		return errors.New("--approve cannot be combined with --in-cluster, where somebody else approves: lockstep ctl " + p.release + " approve GROUP")
+		return errors.New("--approve cannot be combined with --in-cluster, where somebody else approves: " + text.Program + " ctl " + p.release + " approve GROUP")
 	}
 	if driver := connect.StorageDriver(); driver == "sql" || driver == "memory" {
 		return fmt.Errorf("%s does not work with HELM_DRIVER=%s; set HELM_DRIVER to secret or configmap", c.requestedBy(cmd), driver)

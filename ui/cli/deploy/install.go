@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/incluster"
@@ -57,7 +58,7 @@ CHART is anything Helm accepts: a directory, a packaged chart, repo/name, a URL,
 
 // listChartGroups says how to list the groups of a chart without the cluster: hooks are not among them.
 func listChartGroups(ref string) string {
-	return "list the chart's groups with: " + command.ShellJoin([]string{"lockstep", "dag", ref})
+	return "list the chart's groups with: " + command.ShellJoin([]string{text.Program, "dag", ref})
 }
 
 // deployFlags are the flags shared by install and upgrade.

@@ -13,6 +13,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
@@ -130,7 +131,7 @@ func (s suggester) related(state *event.State, why string, words ...string) stri
 // withConnection returns the words of a command line for cmd, with the flags that select the cluster and
 // namespace.
 func (s suggester) withConnection(state *event.State, cmd *cobra.Command, words []string) []string {
-	line := []string{"lockstep"}
+	line := []string{text.Program}
 	for _, w := range words {
 		line = append(line, s.mask.Argument("", w)) // hides passwords, for example in a URL
 	}

@@ -19,6 +19,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/incluster"
 	"lockstep/kube/journal"
@@ -152,7 +153,7 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 		return client, nil, nil
 	}
 	err = exitIfBegun(journal, err)
-	list := "list the groups with: " + command.ShellJoin([]string{"lockstep", "plan", cmd.Name(), spec.release, "-n", common.Namespace})
+	list := "list the groups with: " + command.ShellJoin([]string{text.Program, "plan", cmd.Name(), spec.release, "-n", common.Namespace})
 	return client, op, plan.WithHint(err, cmp.Or(spec.listGroups, list))
 }
 
@@ -170,7 +171,7 @@ func exitIfBegun(j *journal.Journal, err error) error {
 func openJournal(cmd *cobra.Command, client *kube.Client, r runOptions, d report.Display) (*journal.Journal, error) {
 	journal, err := client.OpenJournal(cmd.Context(), r.timeout())
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		d.Warn(fmt.Sprintf("if this pod is replaced, the next one starts over: %v; lockstep rbac --in-cluster prints the permission", err))
+		d.Warn(fmt.Sprintf("if this pod is replaced, the next one starts over: %v; "+text.Program+" rbac --in-cluster prints the permission", err))
 		journal, err = nil, nil
 	}
 	if _, earlier := journal.Begun(); err != nil || earlier || r.common.SkipPreflight {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/connect"
 	"lockstep/ui/cli/command"
@@ -127,9 +128,9 @@ func (a *app) writeRoles(cmd *cobra.Command, c clusterFlags, namespace, name str
 func rbacCommandInPod(cmd *cobra.Command) string {
 	if args := cmd.Flags().Args(); len(args) > 0 {
 		namespace, _ := cmd.Flags().GetString("namespace")
-		return "lockstep rbac " + command.ShellJoin([]string{args[0], "CHART", "-n", namespace}) + " --in-cluster"
+		return text.Program + " rbac " + command.ShellJoin([]string{args[0], "CHART", "-n", namespace}) + " --in-cluster"
 	}
-	return "lockstep rbac -f HELMFILE --in-cluster"
+	return text.Program + " rbac -f HELMFILE --in-cluster"
 }
 
 // rbacCommand returns the command that prints the permissions for the same chart or helmfile, with -n for the namespace.
@@ -149,5 +150,5 @@ func rbacCommand(cmd *cobra.Command, namespace string) string {
 	if namespaced {
 		args = append(args, "-n", namespace)
 	}
-	return "lockstep rbac " + command.ShellJoin(args) + " --in-cluster"
+	return text.Program + " rbac " + command.ShellJoin(args) + " --in-cluster"
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
@@ -74,7 +75,7 @@ func (a *app) test(cmd *cobra.Command, flags *testFlags, r runOptions, name stri
 	}
 	runErr := exec.run(cmd, operationSpec{
 		runOptions: r, release: name, abortOutcome: "the release does not change",
-		listGroups: "list the groups with: " + command.ShellJoin([]string{"lockstep", "test", name, "-n", a.Settings.Namespace(), "--dry-run"}),
+		listGroups: "list the groups with: " + command.ShellJoin([]string{text.Program, "test", name, "-n", a.Settings.Namespace(), "--dry-run"}),
 		next:       func(s *event.State, m *mask.Mask) []string { return suggester{a, cmd, m}.afterTest(s) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			test := kube.ReleaseTest{Common: common, Include: include, Exclude: exclude}

@@ -10,6 +10,7 @@ import (
 	"helm.sh/helm/v4/pkg/action"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
@@ -66,7 +67,7 @@ func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, r runOptions, a
 	if len(args) > 1 {
 		var err error
 		if flags.Revision, err = strconv.Atoi(args[1]); err != nil || flags.Revision < 0 {
-			return fmt.Errorf("invalid revision %q: must be a whole number; list revisions with: lockstep history %s -n %s", args[1], args[0], a.Settings.Namespace())
+			return fmt.Errorf("invalid revision %q: must be a whole number; list revisions with: "+text.Program+" history %s -n %s", args[1], args[0], a.Settings.Namespace())
 		}
 	}
 	if n := utf8.RuneCountInString(flags.Description); n > action.MaxDescriptionLength {

@@ -211,7 +211,7 @@ func (a *app) runOnScreen(
 func nextLines(s *event.State, opts report.Options) []string {
 	lines := opts.Next(s)
 	if name := opts.Record(); name != "" {
-		lines = append(lines, "lockstep replay "+name)
+		lines = append(lines, text.Program+" replay "+name)
 	}
 	return lines
 }
@@ -279,7 +279,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 		place += " of the throwaway cluster"
 		afterQuit = "the throwaway cluster is deleted, and the run with it"
 	} else {
-		place += fmt.Sprintf("; attach from any machine: lockstep attach %s -n %s", text.ShellWord(job.Release), job.Namespace)
+		place += fmt.Sprintf("; attach from any machine: "+text.Program+" attach %s -n %s", text.ShellWord(job.Release), job.Namespace)
 	}
 	d.Note(place)
 	run, err := runs.ConnectJob(cmd.Context(), client, job, r.timeout(), d.Note)
@@ -344,7 +344,7 @@ func neverStarted(ctx context.Context, job *incluster.Run, waited *incluster.Wai
 	case err != nil:
 		return command.Exit(command.ExitFailed, fmt.Errorf("%w (--timeout); Job %s may still start, because it could not be deleted: %w; delete it with: kubectl delete job %s -n %s", waited, place, err, job.Name, job.Namespace))
 	case !deleted:
-		return command.Exit(command.ExitFailed, fmt.Errorf("%w (--timeout); the run continues; attach with: lockstep attach %s -n %s", waited, job.Release, job.Namespace))
+		return command.Exit(command.ExitFailed, fmt.Errorf("%w (--timeout); the run continues; attach with: "+text.Program+" attach %s -n %s", waited, job.Release, job.Namespace))
 	}
 	return fmt.Errorf("%w (--timeout); the Job was deleted, and nothing was deployed", waited)
 }
@@ -358,7 +358,7 @@ func cancelTask(ctx context.Context, job *incluster.Run, d report.Display, after
 	case err != nil:
 		return command.Exit(command.ExitFailed, fmt.Errorf("interrupted, but Job %[1]s/%[2]s may still run, because it could not be deleted: %[3]w; delete it with: kubectl delete job %[2]s -n %[1]s", job.Namespace, job.Name, err))
 	case !deleted:
-		d.Note(cmp.Or(afterQuit, "the run continues, because its pod has started; attach again: "+command.ShellJoin([]string{"lockstep", "attach", job.Release, "-n", job.Namespace})))
+		d.Note(cmp.Or(afterQuit, "the run continues, because its pod has started; attach again: "+command.ShellJoin([]string{text.Program, "attach", job.Release, "-n", job.Namespace})))
 		return nil
 	}
 	return command.ErrInterrupted

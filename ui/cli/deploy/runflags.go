@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/incluster"
 	"lockstep/kube/planfile"
@@ -114,7 +115,7 @@ func readPlan(cmd *cobra.Command) (*planfile.File, error) {
 	case err != nil || path == "": // the command has no such flag
 		return nil, nil
 	case isDryRun(cmd):
-		return nil, command.UsageError("--plan cannot be combined with --dry-run; print the plan with: lockstep plan show " + path)
+		return nil, command.UsageError("--plan cannot be combined with --dry-run; print the plan with: " + text.Program + " plan show " + path)
 	}
 	f, err := plans.Read(path)
 	if err == nil {

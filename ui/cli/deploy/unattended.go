@@ -10,6 +10,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
+	"lockstep/engine/text"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 	"lockstep/ui/report/format"
@@ -125,7 +126,7 @@ func (t *unattendedTimer) expire() {
 	}
 	nobody := "no command came"
 	if t.attachable {
-		nobody = "nobody attached or used lockstep ctl"
+		nobody = "nobody attached or used " + text.Program + " ctl"
 	}
 	status := t.runs[""].Status
 	if t.any(func(e event.Event) bool { return e.Status == event.Held }) {

@@ -11,6 +11,7 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
@@ -112,7 +113,7 @@ func checkUninstalls(ctx context.Context, c *kube.Client, opts kube.Uninstall, n
 	if len(missing) > 1 {
 		what = "releases "
 	}
-	return fmt.Errorf("%s not found in namespace %s, so nothing was uninstalled; list releases with: lockstep list -A",
+	return fmt.Errorf("%s not found in namespace %s, so nothing was uninstalled; list releases with: "+text.Program+" list -A",
 		what+strings.Join(missing, ", "), opts.Namespace)
 }
 

@@ -8,6 +8,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
+	"lockstep/engine/text"
 	"lockstep/kube/charts"
 	"lockstep/ui/cli/command"
 )
@@ -41,7 +42,7 @@ func (b BaseRevision) values(ctx context.Context, a *command.App, namespace stri
 		}
 		at := slices.IndexFunc(found, func(r *rel1.Release) bool { return r.Version == b.Revision })
 		if at < 0 {
-			return nil, fmt.Errorf("release %s has no such revision; list them with: lockstep history %[1]s -n %s", b.Release, namespace)
+			return nil, fmt.Errorf("release %s has no such revision; list them with: "+text.Program+" history %[1]s -n %s", b.Release, namespace)
 		}
 		return found[at].Config, nil
 	})

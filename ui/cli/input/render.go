@@ -16,6 +16,7 @@ import (
 
 	"lockstep/engine/infer"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/mask"
@@ -257,5 +258,5 @@ func PlanInferred(r *charts.Rendered) (*Rendered, *infer.Order, error) {
 // NoOrder is the note about a chart that declares no order (plan.Unordered). ref is its reference on the command line.
 func NoOrder(ref string) string {
 	return "the chart declares no groups and no dependencies; to see the order that its objects imply, run: " +
-		command.ShellJoin([]string{"lockstep", "suggest", ref}) + "; to deploy in that order, add --order=inferred"
+		command.ShellJoin([]string{text.Program, "suggest", ref}) + "; to deploy in that order, add --order=inferred"
 }

@@ -13,6 +13,7 @@ import (
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
 	"lockstep/engine/inspect"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
@@ -137,7 +138,7 @@ func belongsToOthers(d inspect.Drift) bool {
 
 // repairCommand returns the command line that repairs what this one has found.
 func repairCommand(cmd *cobra.Command, args []string) string {
-	words := append([]string{"lockstep", "drift"}, args...)
+	words := append([]string{text.Program, "drift"}, args...)
 	command.VisitSetFlags(cmd, func(name string, set []string) {
 		if name != "report" && name != "output" && name != "detailed-exitcode" {
 			words = append(words, set...)

@@ -13,6 +13,7 @@ import (
 	"helm.sh/helm/v4/pkg/cli/output"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
+	"lockstep/engine/text"
 	"lockstep/kube/charts"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/likehelm"
@@ -29,7 +30,7 @@ func (a *app) likeHelm(cmd *cobra.Command, namespace string, show func(*bytes.Bu
 		out = new(bytes.Buffer)
 		defer func() {
 			if p := recover(); p != nil { // Helm panics on a damaged record
-				err = fmt.Errorf("a release record is damaged, so Helm cannot read it (%v); find it with: lockstep watch RELEASE", p)
+				err = fmt.Errorf("a release record is damaged, so Helm cannot read it (%v); find it with: "+text.Program+" watch RELEASE", p)
 			}
 		}()
 		if err := a.ConnectHelm(ctx, namespace); err != nil {
@@ -48,9 +49,9 @@ func (a *app) explainError(cmd *cobra.Command, namespace string, err error) erro
 	case errors.Is(err, driver.ErrReleaseNotFound):
 		name := cmd.Flags().Arg(0)
 		if f := cmd.Flag("revision"); f != nil && f.Changed {
-			return fmt.Errorf("revision %s of release %s not found in namespace %s; list revisions with: lockstep history %s -n %s", f.Value, name, namespace, name, namespace)
+			return fmt.Errorf("revision %s of release %s not found in namespace %s; list revisions with: "+text.Program+" history %s -n %s", f.Value, name, namespace, name, namespace)
 		}
-		return fmt.Errorf("release %s not found in namespace %s; list releases with: lockstep list -A", name, namespace)
+		return fmt.Errorf("release %s not found in namespace %s; list releases with: "+text.Program+" list -A", name, namespace)
 	case cmd.Flags().NArg() > 0 && charts.CheckReleaseName(cmd.Flags().Arg(0)) != nil:
 		return charts.CheckReleaseName(cmd.Flags().Arg(0))
 	}

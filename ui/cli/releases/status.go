@@ -17,6 +17,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/mask"
 	"lockstep/ui/cli/command"
@@ -215,7 +216,7 @@ func ReadOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer
 	case <-view.Seen():
 		return state, nil
 	default:
-		return nil, fmt.Errorf("could not read all objects within %s; try again, or use lockstep watch, which has no time limit", readTimeout)
+		return nil, fmt.Errorf("could not read all objects within %s; try again, or use "+text.Program+" watch, which has no time limit", readTimeout)
 	}
 }
 

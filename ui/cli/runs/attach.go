@@ -102,7 +102,7 @@ func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, onScreen bool, af
 
 // AttachCommand returns the command that attaches to a run, which cmd started or attached to.
 func AttachCommand(cmd *cobra.Command, op event.Operation) string {
-	return "lockstep attach " + text.ShellWord(op.Release) + connectionFlags(cmd)
+	return text.Program + " attach " + text.ShellWord(op.Release) + connectionFlags(cmd)
 }
 
 // connectionFlags returns the flags of a command that select the cluster and the namespace, with a leading
@@ -280,4 +280,6 @@ func lostError(d report.Display, err error) error {
 }
 
 // CtlCommand returns the command that controls a run from a script.
-func CtlCommand(op event.Operation) string { return "lockstep ctl " + text.ShellWord(op.Release) }
+func CtlCommand(op event.Operation) string {
+	return text.Program + " ctl " + text.ShellWord(op.Release)
+}

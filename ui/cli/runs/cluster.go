@@ -113,7 +113,7 @@ func (a *app) connectClusterRun(cmd *cobra.Command, name string, limit time.Dura
 	}
 	switch {
 	case len(found) == 0:
-		return nil, fmt.Errorf("%w or in namespace %s of the cluster; list earlier runs with: lockstep runs", notFound, a.Settings.Namespace())
+		return nil, fmt.Errorf("%w or in namespace %s of the cluster; list earlier runs with: "+text.Program+" runs", notFound, a.Settings.Namespace())
 	case len(live) > 1:
 		return nil, fmt.Errorf("%s in namespace %s; choose one by its Job: %s", text.Count(len(live), "live run"), a.Settings.Namespace(), strings.Join(live, ", "))
 	case len(live) == 1:
@@ -191,17 +191,17 @@ func ConnectJob(ctx context.Context, client *kube.Client, job *incluster.Run, li
 func (a *app) clusterRecord(ctx context.Context, name string) (*report.Record, error) {
 	_, found, err := a.clusterRuns(ctx, a.Settings.Namespace())
 	if err != nil {
-		return nil, fmt.Errorf("no run named %s on this machine, and the cluster could not be searched: %w; list the runs with: lockstep runs", name, err)
+		return nil, fmt.Errorf("no run named %s on this machine, and the cluster could not be searched: %w; list the runs with: "+text.Program+" runs", name, err)
 	}
 	i := slices.IndexFunc(found, func(r incluster.Run) bool { return r.Name == name || r.Release == name })
 	if i < 0 {
-		return nil, fmt.Errorf("no run named %s on this machine or in namespace %s of the cluster; list the runs with: lockstep runs, or lockstep runs -A for the whole cluster", name, a.Settings.Namespace())
+		return nil, fmt.Errorf("no run named %s on this machine or in namespace %s of the cluster; list the runs with: "+text.Program+" runs, or "+text.Program+" runs -A for the whole cluster", name, a.Settings.Namespace())
 	}
 	job := found[i]
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	run, err := remote.Connect(job.Open(ctx, incluster.Wait{Why: func(*corev1.Pod) string {
-		cancel(fmt.Errorf("no pod of the Job has a log; to wait for one: lockstep attach %s -n %s", text.ShellWord(job.Release), job.Namespace))
+		cancel(fmt.Errorf("no pod of the Job has a log; to wait for one: "+text.Program+" attach %s -n %s", text.ShellWord(job.Release), job.Namespace))
 		return ""
 	}}))
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube/charts"
 	"lockstep/kube/documents"
 	"lockstep/ui/cli/command"
@@ -255,7 +256,7 @@ func breakpointOf(s *event.State, group string) (enabled, set bool) {
 func expandGroups(c event.Command, s *event.State) (commands []event.Command, err error) {
 	ids, err := plan.Pick(c.Group, s.Groups())
 	if err != nil {
-		return nil, plan.WithHint(err, "list the groups with: "+command.ShellJoin([]string{"lockstep", "ctl", s.Operation.Release, "status", "-n", s.Operation.Namespace}))
+		return nil, plan.WithHint(err, "list the groups with: "+command.ShellJoin([]string{text.Program, "ctl", s.Operation.Release, "status", "-n", s.Operation.Namespace}))
 	}
 	set := map[string]bool{}
 	for u := range s.Breakpoints {

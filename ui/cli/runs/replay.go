@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockstep/engine/text"
 	"lockstep/ui/board"
 	"lockstep/ui/board/replay"
 	"lockstep/ui/cli/command"
@@ -91,6 +92,6 @@ func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) erro
 
 // resumeHint says where the user quit a replay and how to return there.
 func resumeHint(r *report.Record, p *replay.Player) string {
-	return fmt.Sprintf("quit the replay at event %d of %d, %s into the run; continue with: lockstep replay %s --at %d",
+	return fmt.Sprintf("quit the replay at event %d of %d, %s into the run; continue with: "+text.Program+" replay %s --at %d",
 		p.At(), len(r.Events), format.Duration(p.Elapsed()), command.ShellJoin([]string{r.Name}), p.At())
 }

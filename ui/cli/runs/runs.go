@@ -252,7 +252,7 @@ func (a *app) readRecord(ctx context.Context, name string) (*report.Record, erro
 	_ = markRunning(run) // without the live runs, the record is still readable
 	r.Run = run[0]
 	if op := r.State.Operation; !op.IsStack() && op.Name != "test" {
-		r.Recover = command.ShellJoin([]string{"lockstep", "recover", r.Release, "-n", r.Namespace})
+		r.Recover = command.ShellJoin([]string{text.Program, "recover", r.Release, "-n", r.Namespace})
 	}
 	return r, nil
 }

@@ -78,7 +78,7 @@ func (m *Form) drawFields() {
 	}
 	if len(m.o.Shown) > 0 {
 		cv.Put(labelX, y, theme.Quiet, "flags")
-		cv.PutFit(valueX, y, m.W-valueX-1, theme.Text, shell(m.o.Shown)[len("lockstep "):])
+		cv.PutFit(valueX, y, m.W-valueX-1, theme.Text, shell(m.o.Shown)[len(text.Program+" "):])
 		y++
 	}
 	y = m.drawCommand(y+1, m.input())

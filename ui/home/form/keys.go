@@ -216,7 +216,7 @@ func (m *Form) copyCommand() tea.Cmd {
 
 // shell returns a command as one types it.
 func shell(args []string) string {
-	words := []string{"lockstep"}
+	words := []string{text.Program}
 	for _, a := range args {
 		words = append(words, text.ShellWord(a))
 	}
