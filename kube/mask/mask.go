@@ -108,7 +108,7 @@ func (m *Mask) AddEnviron(environ []string) {
 
 // suspects are lower-case words. A document with secrets contains at least one of them, in upper or
 // lower case. The long s (ſ) is one because credential, which ignores case, matches it as an s.
-var suspects = []string{"secret", "pass", "pwd", "token", "key", "credential", "auth", "ſ", "@"}
+var suspects = []string{"secret", "pass", "pw", "token", "key", "credential", "auth", "salt", "cookie", "webhook", "ſ", "@"}
 
 // suspicious reports whether a document may contain secrets. A case-insensitive regular
 // expression would dominate the cost of large manifests.
@@ -207,7 +207,7 @@ func (m *Mask) addOne(value string, rare bool) {
 	trimmed := strings.TrimSpace(value)
 	word := strings.TrimFunc(trimmed, punctuation)
 	switch {
-	case credential.FindString(trimmed) == trimmed:
+	case generic.MatchString(trimmed):
 		return
 	case len(trimmed) < minLength:
 		if isShortSecret(trimmed) {

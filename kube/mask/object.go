@@ -14,14 +14,22 @@ const Changed = "(hidden, changed)"
 // lastApplied is kubectl's copy of an object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// credential matches the names of secret values. Names of references to secrets, such as
-// secretName and tokenFile, end in another word.
-var credential = regexp.MustCompile(`(?i)(pass(word|wd|phrase)?|pwd|secret|token|api[-_.]?key|access[-_.]?key|account[-_.]?key|secret[-_.]?key|private[-_.]?key|encryption[-_.]?key|credentials?|auth)$`)
+// credential matches the names of secret values, also of older and further ones (token2, SECRET_KEY_BASE). Names of references to
+// secrets, such as secretName and tokenFile, end in another word. generic matches words that are often the value of a field.
+var (
+	credential = regexp.MustCompile(`((?i:pass(words?|wd|phrase)?|pwd|secret|tokens?|credentials?|erlang[-_.]?cookie|(slack|discord|teams)[-_.]?webhook[-_.]?url|` +
+		`(api|access|account|secret|private|encryption|master|signing|fernet|jwt|hmac|license|app)[-_.]?keys?)|` +
+		`(^|[-_.])(?i:pw|salt)|[a-z](Pw|Salt))(?i:[-_.]?(base|old|new|previous|v?\d+))?$|(?i:auth)$`)
+	generic = regexp.MustCompile(`^(?i:(pass(word|wd|phrase)?|pwd|secret|token|(api|access|account|secret|private|encryption)[-_.]?key|credentials?|auth))$`)
+)
 
 // isCredential reports whether name is the name of a secret value.
 func isCredential(name string) bool {
-	return credential.MatchString(name) && !strings.HasPrefix(strings.ToLower(name), "existing")
+	return credential.MatchString(name) && !notSecret.MatchString(name)
 }
+
+// notSecret matches the names of references to secrets, and of numbers of tokens.
+var notSecret = regexp.MustCompile(`(?i)^(existing|(max|min|num)([-_.]?\w+)?[-_.]?tokens$)`)
 
 // publicFields are the fields of a Secret without secret values.
 var publicFields = []string{"apiVersion", "kind", "metadata", "type"}
