@@ -326,7 +326,7 @@ type Operation struct {
 	// Identity is the same for all runs of a file with hooks, with the same environment, clusters and default namespaces.
 	Identity string `json:"identity,omitempty"`
 	Revision int    `json:"revision,omitempty"`
-	// By is who started the run, in its record: "ann on box".
+	// By is who started the run, "ann on box"; of a run in the cluster only in the record of a terminal that watched it.
 	By string `json:"by,omitempty"`
 	// Job is the Job that runs the operation in the cluster, as namespace/name, in the record of a terminal that watched it.
 	Job string `json:"job,omitempty"`

@@ -278,3 +278,11 @@ func (c Common) TakeAdvice() manifest.TakeAdvice {
 	}
 	return manifest.TakeAdvice{One: "take it over with --take-ownership", Many: "take them over with --take-ownership"}
 }
+
+// StartedBy returns who runs the operation, "" for a plan, and in a pod, whose user has not started the Job.
+func (c Common) StartedBy() string {
+	if c.PlanOnly || c.Job != "" {
+		return ""
+	}
+	return lease.Self()
+}

@@ -133,6 +133,7 @@ func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 		Release:          s.Common.Release,
 		Namespace:        s.Common.Namespace,
 		Context:          s.Client.ContextName(),
+		By:               s.Common.StartedBy(),
 		Timeout:          s.Common.Timeout,
 		ReadinessTimeout: s.Common.ReadinessTimeout,
 		EditedValues:     s.Common.Journal.Before().Edit != nil,

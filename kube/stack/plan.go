@@ -31,7 +31,7 @@ import (
 // release creates count as present for releases that need it.
 func Prepare(ctx context.Context, opts Options, connectTo Connect) (*Stack, error) {
 	s := &Stack{opts: opts, byID: map[string]*member{}, run: cmp.Or(opts.Common.Job, rand.Text())}
-	s.info = event.Operation{Name: "up", Release: Name(opts.File), Chart: opts.File.Path}
+	s.info = event.Operation{Name: "up", Release: Name(opts.File), Chart: opts.File.Path, By: opts.Common.StartedBy()}
 	if path, err := filepath.Abs(opts.File.Path); err == nil && opts.File.Path != "-" {
 		s.info.File = path
 	}

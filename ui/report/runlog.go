@@ -31,7 +31,7 @@ const runSuffix = ".ndjson"
 // operation: if the file cannot be written, it warns once and stops. On a full disk it still writes the closing event, in
 // place of the last ones, so that a completed run does not look like a killed one.
 type RunLog struct {
-	By        string // who started the run, "" if that is unknown
+	By        string // who started a run in the cluster; "" for others, whose operation says so
 	dir       string
 	warn      func(string)
 	file      recordFile

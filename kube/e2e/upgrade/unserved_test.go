@@ -2,7 +2,6 @@ package upgrade
 
 import (
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +13,7 @@ import (
 )
 
 // TestUnservedVersion: the cluster no longer serves the version in which a release has applied an object, but it has the object in
-// another one. A removal deletes it, and a rollback to that version is refused before the first write (R29, R31).
+// another one. A removal deletes it (R31).
 func TestUnservedVersion(t *testing.T) {
 	t.Parallel()
 	chart := func(docs ...string) func(*kube.Deploy) { return rig.UseChart(rig.ChartOf(t, docs...), nil) }
@@ -35,15 +34,6 @@ func TestUnservedVersion(t *testing.T) {
 			op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.Object(api+"/v1/Thing/it", nil), config, rig.FailingJob(nil)), func(u *kube.Deploy) { u.WaitForJobs = plan.AllJobs }))
 			r.MustFail(op, err)
 			stopServing()
-			r.MustRun(r.Upgrade("plain", chart(config)))
-		},
-		"rollback": func(r *rig.Rig, api string, stopServing func()) {
-			r.Deploy("plain", chart(rig.Object(api+"/v1/Thing/it", nil), config))
-			r.MustRun(r.Upgrade("plain", chart(rig.Object(api+"/v2/Thing/it", nil), config)))
-			stopServing()
-			since := time.Now()
-			_, err := r.Rollback(1)
-			r.MustRefuse(since, err, "Thing/it", "the cluster has no kind Thing ("+api+"/v1)")
 			r.MustRun(r.Upgrade("plain", chart(config)))
 		},
 	} {

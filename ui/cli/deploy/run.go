@@ -233,9 +233,7 @@ func newRecord(notices report.Notices) *report.RunLog {
 		notices.Warn(fmt.Sprintf("this run is not recorded: %v; set XDG_STATE_HOME", err))
 		return report.NewRunLog("", func(string) {})
 	}
-	record := report.NewRunLog(dir, notices.Warn)
-	record.By = kube.Self()
-	return record
+	return report.NewRunLog(dir, notices.Warn)
 }
 
 // server is the socket of an operation (R47). Server is nil if it could not be opened.
