@@ -14,6 +14,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
@@ -213,9 +214,10 @@ func TestReplacementRolledBack(t *testing.T) {
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(fixedOf(t, "one"), nil))
 	before, _ := uids(r, "deployments.v1.apps", "fixed")
-	out := r.Run(mustPrepare(r.Upgrade("plain", rig.UseChart(fixedOf(t, "two", rig.UnpullableDeployment("bad", rig.Group("bad", "one"))), func(u *kube.Deploy) {
+	bad := rig.Group("bad", "one")
+	bad[plan.AnnotationReadinessTimeout] = "5s" // only of this object: the rollback has more time to replace the other one
+	out := r.Run(mustPrepare(r.Upgrade("plain", rig.UseChart(fixedOf(t, "two", rig.UnpullableDeployment("bad", bad)), func(u *kube.Deploy) {
 		u.ReplaceObjects, u.RollbackOnFailure, u.CleanupOnFail = []string{"Deployment"}, true, true
-		u.ReadinessTimeout = 5 * time.Second
 	}))), nil)
 	if out.State.Exit != 1 || !strings.Contains(out.State.Message, "rolled back to revision 1") {
 		t.Fatalf("exit %d: %s", out.State.Exit, out.State.Message)
