@@ -171,12 +171,14 @@ func TestRollbackRunsNoExpiredJob(t *testing.T) {
 	chart := func(first string) func(*kube.Deploy) {
 		job := rig.Job("work", rig.Group("b", "a"), "10ms", "  ttlSecondsAfterFinished: 0")
 		return rig.UseChart(rig.ChartOf(t, first, job), func(d *kube.Deploy) {
-			d.RollbackOnFailure, d.WaitForJobs, d.ReadinessTimeout = true, kube.AllJobs, 3*time.Second
+			d.RollbackOnFailure, d.WaitForJobs = true, kube.AllJobs
 		})
 	}
 	r.Deploy("plain", chart(rig.ConfigMap("first", rig.Group("a"))))
 	r.Eventually("the Job is gone", func() bool { return jobGone(r) })
-	op, err := r.Upgrade("plain", chart(rig.UnpullableDeployment("fails", rig.Group("a"))))
+	fails := rig.Group("a")
+	fails[plan.AnnotationReadinessTimeout] = "3s"
+	op, err := r.Upgrade("plain", chart(rig.UnpullableDeployment("fails", fails)))
 	if err != nil {
 		t.Fatal(err)
 	}
