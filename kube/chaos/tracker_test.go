@@ -179,6 +179,13 @@ func startsRollback(r *http.Request) bool {
 	return err == nil && (bytes.Contains(body, []byte("uninstalling")) || bytes.Contains(body, []byte("pending-rollback")))
 }
 
+// written returns how many writes there were.
+func (t *tracker) written() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.writes
+}
+
 // sent returns the requests so far, and how many there are in each phase.
 func (t *tracker) sent() ([]request, map[string]int) {
 	t.mu.Lock()
