@@ -209,7 +209,8 @@ func (t *Target) compared(ctx context.Context, ob run.Observation) run.Observati
 	sent.SetResourceVersion("") // of the request
 	sent.SetUID("")
 	next.Object = sent
-	found := slices.Concat(manifest.Differences(manifest.AsStored(sent), live), manifest.Rewritten(manifest.AsStored(sent), live))
+	stored := manifest.AsStored(sent)
+	found := slices.Concat(manifest.Differences(stored, live), manifest.Rewritten(stored, live))
 	if len(found) == 0 && t.DryRun != nil { // it may still have what the chart no longer has
 		if would, err := t.DryRun(&next, live); err == nil {
 			found = manifest.Changes(live, would)

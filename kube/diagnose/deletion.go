@@ -59,7 +59,7 @@ func (d *Diagnoser) deletionCause(ctx context.Context, u *unstructured.Unstructu
 	return f
 }
 
-// addNamespaceDeletion makes the deletion of the namespace the cause of an object that is deleted with it, or fails for want of its pods.
+// addNamespaceDeletion makes the deletion of the namespace the cause of an object that is deleted with it, or whose pods are.
 func (d *Diagnoser) addNamespaceDeletion(ctx context.Context, b *reportBuilder) {
 	if b.live.GetNamespace() == "" {
 		return

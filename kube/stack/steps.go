@@ -257,24 +257,27 @@ func (s *Stack) aroundAll(releases []*plan.Group) []*plan.Group {
 // findCommands renders the command lines of planned steps.
 func (s *Stack) findCommands(planned func(*step) bool) error {
 	var errs []error
+	var environ []string // what the programs get
 	for _, st := range s.steps {
 		if !planned(st) {
 			continue
+		}
+		if environ == nil {
+			environ = os.Environ()
 		}
 		p, err := st.hook.Program(st.at)
 		if err != nil {
 			errs = append(errs, err)
 		}
 		st.fact.Command, st.fact.Args = p.Command, p.Args
-		environ := os.Environ()
 		if p.Image != nil {
 			for name, value := range p.Image.Env {
 				environ = append(environ, name+"="+value)
 			}
 			st.fact.Image, st.fact.Folder, st.fact.Job, st.fact.Pod = p.Image.Name, "", s.job(st, p).Ref(), p.Image.Pod()
 		}
-		s.Mask().AddEnviron(environ)
 	}
+	s.Mask().AddEnviron(environ)
 	return errors.Join(errs...)
 }
 
