@@ -3,7 +3,8 @@ package kubelet
 import (
 	"context"
 	"fmt"
-	"sync"
+	"hash/fnv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -14,12 +15,10 @@ import (
 )
 
 // reporter writes events as the kubelets of the nodes would. client-go's recorders increment the count of a
-// repeated event, and limit the number of events of a pod.
+// repeated event, and limit the number of events of a pod. A broadcaster writes one event after the other and holds
+// them all while it retries one, so a single one for all pods would be half a minute late on a busy machine.
 type reporter struct {
-	broadcaster record.EventBroadcaster
-
-	mu    sync.Mutex
-	nodes map[string]record.EventRecorder
+	broadcasters [workers]record.EventBroadcaster
 }
 
 // newReporter returns a reporter that works until ctx is done. It has its own client, so that events never delay
@@ -29,11 +28,15 @@ func newReporter(ctx context.Context, cfg *rest.Config) (*reporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reporter{broadcaster: record.NewBroadcaster(record.WithContext(ctx)), nodes: map[string]record.EventRecorder{}}
-	r.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	r := &reporter{}
+	for i := range r.broadcasters {
+		r.broadcasters[i] = record.NewBroadcaster(record.WithContext(ctx), record.WithSleepDuration(time.Second))
+		r.broadcasters[i].StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	}
 	return r, nil
 }
 
+// report writes an event about a pod after all earlier ones about the same pod.
 func (r *reporter) report(pod *corev1.Pod, e event) {
 	kind := corev1.EventTypeNormal
 	if e.warning {
@@ -50,16 +53,8 @@ func (r *reporter) report(pod *corev1.Pod, e event) {
 		}
 		ref.FieldPath = fmt.Sprintf("spec.%s{%s}", list, e.container)
 	}
-	r.recorder(pod.Spec.NodeName).Event(ref, kind, e.reason, e.message)
-}
-
-func (r *reporter) recorder(node string) record.EventRecorder {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	rec, ok := r.nodes[node]
-	if !ok {
-		rec = r.broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: node})
-		r.nodes[node] = rec
-	}
-	return rec
+	hash := fnv.New32a()
+	hash.Write([]byte(pod.UID))
+	b := r.broadcasters[hash.Sum32()%workers]
+	b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: pod.Spec.NodeName}).Event(ref, kind, e.reason, e.message)
 }
