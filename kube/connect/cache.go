@@ -171,7 +171,7 @@ func (a *cache) find(c *call) (entry *cachedResponse, first bool) {
 
 // asksServed reports whether the request reads the version, or all groups and kinds.
 func (c *call) asksServed() bool {
-	switch strings.TrimPrefix(c.request.URL.Path, c.t.server) {
+	switch strings.TrimPrefix(c.request.URL.Path, c.t.path) {
 	case "/version", "/api", "/apis":
 		return true
 	}

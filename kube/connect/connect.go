@@ -61,15 +61,21 @@ func NewFromGetter(flags genericclioptions.RESTClientGetter, settings *cli.EnvSe
 		log = slog.New(slog.DiscardHandler)
 	}
 	link := newLink()
-	base := sync.OnceValues(flags.ToRESTConfig)
-	c := &Client{Getter: newGetter(context.Background(), flags, base, link, &Writes{}), link: link, settings: settings, log: log, registry: reg}
+	server := sync.OnceValues(func() (*server, error) {
+		config, err := flags.ToRESTConfig()
+		if err != nil {
+			return nil, err
+		}
+		return newServer(config, link.agent)
+	})
+	c := &Client{Getter: newGetter(context.Background(), flags, server, link, &Writes{}), link: link, settings: settings, log: log, registry: reg}
 	return c, c.makeClients()
 }
 
 // Bind returns the same connection with new clients, whose requests end with ctx. It exists because Helm's client takes no
 // context. The clients have their own discovery cache, and record in writes whether they wrote anything.
 func (c *Client) Bind(ctx context.Context, writes *Writes) (*Client, error) {
-	bound := &Client{Getter: newGetter(ctx, c.Getter.flags, c.Getter.base, c.link, writes), link: c.link, settings: c.settings, log: c.log, registry: c.registry}
+	bound := &Client{Getter: newGetter(ctx, c.Getter.flags, c.Getter.server, c.link, writes), link: c.link, settings: c.settings, log: c.log, registry: c.registry}
 	return bound, bound.makeClients()
 }
 
@@ -177,9 +183,9 @@ func (c *Client) InitHelm(ctx context.Context, cfg *action.Configuration, namesp
 	return initHelm(cfg, bound.Getter, namespace)
 }
 
-func initHelm(cfg *action.Configuration, getter genericclioptions.RESTClientGetter, namespace string) error {
+func initHelm(cfg *action.Configuration, getter *Getter, namespace string) error {
 	driver := StorageDriver()
-	err := cfg.Init(getter, namespace, driver)
+	err := initStorage(cfg, getter, namespace, driver)
 	switch {
 	case err == nil:
 		return nil

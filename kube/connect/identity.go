@@ -76,20 +76,16 @@ func (c *Client) Signs(ctx context.Context) (s Signs, err error) {
 
 // address returns the server's address in the kubeconfig with the name and the CA that it must have.
 func (c *Client) address() (string, error) {
-	config, err := c.Getter.base()
+	s, err := c.Getter.server()
 	if err != nil {
 		return "", c.kubeconfigError(err)
 	}
-	server, _, err := rest.DefaultServerUrlFor(config)
-	config = rest.CopyConfig(config)
-	if err == nil {
-		err = rest.LoadTLSFiles(config)
-	}
-	if err != nil {
+	config := rest.CopyConfig(s.config)
+	if err := rest.LoadTLSFiles(config); err != nil {
 		return "", fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
 	ca := sha256.Sum256(config.CAData)
-	return server.String() + " " + config.ServerName + " " + hex.EncodeToString(ca[:]), nil
+	return s.url + " " + config.ServerName + " " + hex.EncodeToString(ca[:]), nil
 }
 
 // ClusterNames returns the identities of clusters as sorted texts, each once.

@@ -84,7 +84,7 @@ type attempts struct {
 func newCall(t *transport, r *http.Request) (*call, error) {
 	q := r.URL.Query()
 	watch := q.Get("watch")
-	target := targetOf(t.server, r.URL.Path)
+	target := targetOf(t.path, r.URL.Path)
 	c := &call{
 		t: t, request: r, target: target, attempts: attempts{began: time.Now()},
 		writes: writes(r, target), streams: watch == "true" || watch == "1" || q.Get("follow") == "true",

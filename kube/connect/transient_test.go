@@ -221,7 +221,6 @@ func TestUnauthorizedEverywhere(t *testing.T) {
 func TestRenewedCertificate(t *testing.T) {
 	dir := t.TempDir()
 	config := &rest.Config{Host: "https://cluster", TLSClientConfig: rest.TLSClientConfig{Insecure: true, CertFile: filepath.Join(dir, "crt"), KeyFile: filepath.Join(dir, "key")}}
-	x := &transport{ctx: t.Context(), writes: &Writes{}, link: newLink()}
 	write := func() (cert []byte) {
 		cert, key := selfSigned(t)
 		for name, data := range map[string][]byte{"crt": cert, "key": key} {
@@ -232,9 +231,11 @@ func TestRenewedCertificate(t *testing.T) {
 		return cert
 	}
 	write()
-	if _, err := throughTransport(config, x); err != nil {
+	s, err := newServer(config, "lockstep")
+	if err != nil {
 		t.Fatal(err)
 	}
+	x := &transport{server: s, ctx: t.Context(), writes: &Writes{}, link: newLink()}
 	want := write()
 	if !x.refresh(0) {
 		t.Fatal("the credentials cannot be read again")

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,21 +27,14 @@ func (w *Writes) Any() bool { return w.any.Load() }
 // transport sends all requests: it cancels them when its context ends, retries temporary failures (retry.go), and
 // records writes. It wraps client-go's own round trippers, so that a retry asks for credentials again.
 type transport struct {
+	*server
 	ctx    context.Context
 	writes *Writes
 	link   *Link
 	limits limits
-	server string // the path in the server's address, a prefix of all request paths
-	plugin bool   // next may ask a plugin for credentials; then it includes credentialed
 
 	bypassCache atomic.Bool // set once a kind has not been found
 	kinds       cache       // of this connection alone: see KeepKinds
-
-	mu         sync.Mutex
-	next       http.RoundTripper
-	generation int // how often next was replaced
-	// renew returns a replacement for next that reads the credentials again; nil if they cannot change.
-	renew func() (http.RoundTripper, error)
 }
 
 // errNotSent means that a request was not sent: its context had ended, or the guard refused the write.
@@ -99,33 +91,6 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 func (t *transport) WrappedRoundTripper() http.RoundTripper {
 	next, _ := t.current()
 	return next
-}
-
-// refresh replaces next, so that the credentials are read again, unless another request has replaced it since generation
-// used. It reports whether a retry may have other credentials.
-func (t *transport) refresh(used int) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.renew == nil {
-		return false
-	}
-	if t.generation != used {
-		return true
-	}
-	next, err := t.renew()
-	if err != nil {
-		return false
-	}
-	t.next = next
-	t.generation++
-	return true
-}
-
-// current returns the round tripper for a try and its generation.
-func (t *transport) current() (http.RoundTripper, int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.next, t.generation
 }
 
 // writes reports whether a request can change the cluster.

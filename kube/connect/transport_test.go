@@ -22,10 +22,10 @@ import (
 type fakeServer func(n int, r *http.Request) (*http.Response, error)
 
 // newTestTransport returns a transport to a fake server, and the number of tries that the server has received.
-func newTestTransport(ctx context.Context, server fakeServer) (*transport, *atomic.Int32) {
+func newTestTransport(ctx context.Context, answer fakeServer) (*transport, *atomic.Int32) {
 	var n atomic.Int32
-	next := roundTripper(func(r *http.Request) (*http.Response, error) { return server(int(n.Add(1)), r) })
-	return &transport{ctx: ctx, writes: &Writes{}, link: newLink(), limits: limitsOf(ctx), next: next}, &n
+	next := roundTripper(func(r *http.Request) (*http.Response, error) { return answer(int(n.Add(1)), r) })
+	return &transport{ctx: ctx, writes: &Writes{}, link: newLink(), limits: limitsOf(ctx), server: &server{next: next}}, &n
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -366,7 +366,7 @@ func TestWrites(t *testing.T) {
 	for _, server := range []string{"", "/k8s/clusters/x", "/apis/auth"} {
 		for _, x := range tests {
 			tr, _ := newTestTransport(t.Context(), nil)
-			tr.server = server
+			tr.path = server
 			c, err := newCall(tr, request(t.Context(), x.method, server+x.path, ""))
 			if err != nil {
 				t.Fatal(err)

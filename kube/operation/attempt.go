@@ -366,11 +366,16 @@ const recordRetryGrace = 3 * time.Second
 func warnRecordRetries(eng *run.Engine) func(connect.Target, time.Time, string) {
 	known := map[string]bool{}
 	return func(t connect.Target, since time.Time, answer string) {
-		if !strings.HasPrefix(t.Name, "sh.helm.release.v1.") || time.Since(since) < recordRetryGrace || known[answer] {
+		database := t.Resource == connect.DatabaseResource
+		if !database && !strings.HasPrefix(t.Name, "sh.helm.release.v1.") || time.Since(since) < recordRetryGrace || known[answer] {
 			return
 		}
 		known[answer] = true
-		message := fmt.Sprintf("a request for release record %s failed; retrying: %s", t.Name, answer)
+		what := "release record " + t.Name
+		if database {
+			what = "the database of the release records"
+		}
+		message := fmt.Sprintf("a request for %s failed; retrying: %s", what, answer)
 		eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R53", Message: message})
 	}
 }
