@@ -208,9 +208,19 @@ func ignoredOnList(annotations map[string]string) (messages []string) {
 	return messages
 }
 
+// Keeps reports whether the annotations of an object keep it in the cluster. Case and spaces do not matter, as in Helm's uninstall;
+// Helm's upgrade deletes such an object.
+func Keeps(annotations map[string]string) bool {
+	return strings.EqualFold(strings.TrimSpace(annotations[helmkube.ResourcePolicyAnno]), helmkube.KeepPolicy)
+}
+
 // ignoredValues describes the values in the annotations of an object that Helm ignores.
 func ignoredValues(annotations map[string]string) (messages []string) {
-	if policy := annotations[helmkube.ResourcePolicyAnno]; policy != "" && policy != helmkube.KeepPolicy {
+	switch policy := annotations[helmkube.ResourcePolicyAnno]; {
+	case policy == "" || policy == helmkube.KeepPolicy:
+	case Keeps(annotations):
+		messages = append(messages, fmt.Sprintf("%s %q keeps the object, but Helm's upgrades delete it; use %s", helmkube.ResourcePolicyAnno, policy, helmkube.KeepPolicy))
+	default:
 		messages = append(messages, fmt.Sprintf("unknown %s %q has no effect; use %s", helmkube.ResourcePolicyAnno, policy, helmkube.KeepPolicy))
 	}
 	events, isHook := annotations[release.HookAnnotation]

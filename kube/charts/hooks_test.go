@@ -36,7 +36,8 @@ func TestIgnoredAnnotations(t *testing.T) {
 		`helm.sh/hook: "pre-delete,pre-install", lockstep/no-return: x`: nil,
 		`helm.sh/hook: "pre-delete,post-delete", lockstep/no-return: x`: {`annotation lockstep/no-return has no effect on a hook that runs only when the release is uninstalled`},
 		`helm.sh/hook: pre-install, lockstep/wait-for: "[]"`:            {`annotation lockstep/wait-for has no effect on a hook; set it on an object of a group that comes before, or wait in the hook itself`},
-		`helm.sh/resource-policy: Keep`:                                 {`unknown helm.sh/resource-policy "Keep" has no effect; use keep`},
+		`helm.sh/resource-policy: Keep`:                                 {`helm.sh/resource-policy "Keep" keeps the object, but Helm's upgrades delete it; use keep`},
+		`helm.sh/resource-policy: kept`:                                 {`unknown helm.sh/resource-policy "kept" has no effect; use keep`},
 	} {
 		outputs := Outputs{{"shop/charts/db/templates/a.yaml", "---\nkind: ConfigMap\nmetadata: {name: a, annotations: {" + annotations + "}}\n"}}
 		var got []string

@@ -16,6 +16,7 @@ import (
 	release "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/charts"
 	"lockstep/kube/connect"
 )
 
@@ -44,7 +45,7 @@ func SeenAs(m metav1.Object) Seen {
 	return Seen{
 		Known: true, Version: m.GetResourceVersion(), UID: m.GetUID(), Created: m.GetCreationTimestamp().Time, Generation: m.GetGeneration(), Managed: m.GetManagedFields(),
 		Owner: OwnerOf(m), Marks: marksOf(m), Applied: len(ownedByHelm(m)) > 0, Hook: a[release.HookAnnotation] != "",
-		Keep: a[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy, Migrates: updatedByHelm(m),
+		Keep: charts.Keeps(a), Migrates: updatedByHelm(m),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/charts"
 )
 
 // The label and annotations that Helm adds to an object to name the release that owns it. Helm checks
@@ -122,7 +123,7 @@ func (s Scope) Marked(i *resource.Info) *resource.Info {
 // HasKeepPolicy reports whether helm.sh/resource-policy keeps an object in the cluster.
 func HasKeepPolicy(i *resource.Info) bool {
 	u, ok := i.Object.(*unstructured.Unstructured)
-	return ok && u.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy
+	return ok && charts.Keeps(u.GetAnnotations())
 }
 
 // respell gives the ordering annotations with two slashes in their keys the spelling that the stored manifest has (RewriteKeys).

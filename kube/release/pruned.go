@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
-	helmkube "helm.sh/helm/v4/pkg/kube"
 	"helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -92,7 +91,7 @@ func namesIn(rel *rel1.Release) string {
 	}
 	var out strings.Builder
 	for _, d := range docs {
-		if d.Object.GetName() == "" || d.Object.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy {
+		if d.Object.GetName() == "" || charts.Keeps(d.Object.GetAnnotations()) {
 			continue
 		}
 		metadata := map[string]string{"name": d.Object.GetName()}
