@@ -20,12 +20,13 @@ import (
 	"lockstep/engine/plan"
 )
 
-// maxKeptClaims is how many kept claims of a StatefulSet are named.
-const maxKeptClaims = 5
+// maxClaims is how many claims of a StatefulSet are named.
+const maxClaims = 5
 
-// KeptClaims says which claims the StatefulSets of a list have made, and will stay after their removal: nothing owns them. It
-// lists claims once in each namespace that has such a StatefulSet; without permission, it says nothing.
-func KeptClaims(ctx context.Context, kube kubernetes.Interface, list helmkube.ResourceList) (kept []string) {
+// ClaimsOfSets says which claims the StatefulSets of a list have made, and whether they stay after their removal, because nothing
+// owns them, or are deleted with it (persistentVolumeClaimRetentionPolicy). It lists claims once in each namespace that has such a
+// StatefulSet; without permission, it says nothing.
+func ClaimsOfSets(ctx context.Context, kube kubernetes.Interface, list helmkube.ResourceList) (kept, deleted []string) {
 	claims := map[string][]corev1.PersistentVolumeClaim{}
 	for _, i := range list {
 		u, ok := i.Object.(*unstructured.Unstructured)
@@ -39,19 +40,30 @@ func KeptClaims(ctx context.Context, kube kubernetes.Interface, list helmkube.Re
 		if _, listed := claims[i.Namespace]; !listed {
 			claims[i.Namespace] = listClaims(ctx, kube, i.Namespace)
 		}
-		if names := claimsOf(set, i, claims[i.Namespace]); len(names) > 0 {
-			it := "it"
-			if len(names) > 1 {
-				it = "they"
-			}
-			if more := len(names) - maxKeptClaims; more > 0 {
-				names = append(names[:maxKeptClaims], fmt.Sprintf("%d more", more))
-			}
-			kept = append(kept, fmt.Sprintf("kept: %s (made by %s; %s may hold data)", strings.Join(names, ", "),
-				plan.Object{Kind: setKind.Kind, Name: i.Name}, it))
+		stay, leave := claimsOf(set, i, claims[i.Namespace])
+		object := plan.Object{Kind: setKind.Kind, Name: i.Name}
+		if len(stay) > 0 {
+			kept = append(kept, fmt.Sprintf("kept: %s (made by %s; %s may hold data)", someOf(stay), object, itOrThey(stay)))
+		}
+		if len(leave) > 0 {
+			deleted = append(deleted, fmt.Sprintf("deleted with %s, because of its persistentVolumeClaimRetentionPolicy: %s; %s may hold data", object, someOf(leave), itOrThey(leave)))
 		}
 	}
-	return kept
+	return kept, deleted
+}
+
+func someOf(names []string) string {
+	if more := len(names) - maxClaims; more > 0 {
+		names = append(slices.Clip(names[:maxClaims]), fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+func itOrThey(names []string) string {
+	if len(names) > 1 {
+		return "they"
+	}
+	return "it"
 }
 
 // ObjectOf names the object of a list.
@@ -68,18 +80,24 @@ func listClaims(ctx context.Context, kube kubernetes.Interface, namespace string
 	return all.Items
 }
 
-// claimsOf names the claims that a StatefulSet has made and that no object owns.
-func claimsOf(set appsv1.StatefulSetSpec, i *resource.Info, claims []corev1.PersistentVolumeClaim) (names []string) {
+// claimsOf names the claims that a StatefulSet has made: those that no object owns, and those that it owns itself.
+func claimsOf(set appsv1.StatefulSetSpec, i *resource.Info, claims []corev1.PersistentVolumeClaim) (free, owned []string) {
 	for _, c := range claims {
-		if len(c.OwnerReferences) == 0 && slices.ContainsFunc(set.VolumeClaimTemplates, func(t corev1.PersistentVolumeClaim) bool {
+		made := slices.ContainsFunc(set.VolumeClaimTemplates, func(t corev1.PersistentVolumeClaim) bool {
 			ordinal, made := strings.CutPrefix(c.Name, t.Name+"-"+i.Name+"-")
 			_, err := strconv.ParseUint(ordinal, 10, 32)
 			return made && err == nil
-		}) {
-			names = append(names, plan.Object{Kind: "PersistentVolumeClaim", Name: c.Name}.String())
+		})
+		name := plan.Object{Kind: "PersistentVolumeClaim", Name: c.Name}.String()
+		switch {
+		case !made:
+		case len(c.OwnerReferences) == 0:
+			free = append(free, name)
+		case slices.ContainsFunc(c.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == setKind.Kind && r.Name == i.Name }):
+			owned = append(owned, name)
 		}
 	}
-	return names
+	return free, owned
 }
 
 // keptClass says which claims keep another StorageClass than the templates of the next StatefulSet ask for, "" for none.

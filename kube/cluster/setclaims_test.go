@@ -27,9 +27,8 @@ func parseSet(t *testing.T, text string) *unstructured.Unstructured {
 	return u
 }
 
-// TestKeptClaims: the claims that StatefulSets have made are named, and those of others, and those that are deleted with their
-// StatefulSet, are not. They are listed once in each namespace with such a StatefulSet.
-func TestKeptClaims(t *testing.T) {
+// TestClaimsOfSets: the claims that StatefulSets have made are named, and whether they stay, but not those of others (R31). They are listed once in each namespace with such a StatefulSet.
+func TestClaimsOfSets(t *testing.T) {
 	var list helmkube.ResourceList
 	for _, text := range []string{
 		"{metadata: {name: db}, spec: {volumeClaimTemplates: [{metadata: {name: data}}, {metadata: {name: log}}]}}",
@@ -45,9 +44,11 @@ func TestKeptClaims(t *testing.T) {
 	}
 	objects = append(objects, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-db-1", Namespace: "ns", OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", Name: "db"}}}})
 	kube := fake.NewClientset(objects...)
-	got := strings.Join(KeptClaims(t.Context(), kube, list), "\n")
+	kept, deleted := ClaimsOfSets(t.Context(), kube, list)
+	got := strings.Join(append(kept, deleted...), "\n")
 	want := "kept: PersistentVolumeClaim/data-db-0, PersistentVolumeClaim/log-db-0 (made by StatefulSet/db; they may hold data)\n" +
-		"kept: PersistentVolumeClaim/data-many-0, PersistentVolumeClaim/data-many-1, PersistentVolumeClaim/data-many-2, PersistentVolumeClaim/data-many-3, PersistentVolumeClaim/data-many-4, 1 more (made by StatefulSet/many; they may hold data)"
+		"kept: PersistentVolumeClaim/data-many-0, PersistentVolumeClaim/data-many-1, PersistentVolumeClaim/data-many-2, PersistentVolumeClaim/data-many-3, PersistentVolumeClaim/data-many-4, 1 more (made by StatefulSet/many; they may hold data)\n" +
+		"deleted with StatefulSet/db, because of its persistentVolumeClaimRetentionPolicy: PersistentVolumeClaim/data-db-1; it may hold data"
 	if got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

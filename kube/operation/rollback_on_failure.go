@@ -254,7 +254,8 @@ func (op *Operation) Kept() string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
-	kept := text.Join("; ", append(cluster.KeptClaims(ctx, op.client.Clientset, removed), op.taken.Kept())...)
+	claims, _ := cluster.ClaimsOfSets(ctx, op.client.Clientset, removed)
+	kept := text.Join("; ", append(claims, op.taken.Kept())...)
 	op.mu.Lock()
 	op.kept = &kept
 	op.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -112,9 +113,7 @@ func (u *Uninstall) plan(s *session.Session, state *releaseState) (*session.Prep
 	p.Conflicts, warnings = conflicts, append(warnings, more...)
 	removable, more := helmclient.Removable(b, p.Target.Claims, list)
 	warnings = append(warnings, more...)
-	for _, k := range cluster.KeptClaims(s.Context, s.Client.Clientset, removable) {
-		warnings = append(warnings, plan.Warning{Rule: "R31", Message: k})
-	}
+	warnings = append(warnings, warnOfClaims(s, removable)...)
 	p.Old = old
 	p.Remove, more = helmclient.Ordering{Root: p.Target.Root()}.PlanRemoval(old.Revision, b.Resources(removable))
 	warnings = append(warnings, more...)
@@ -202,4 +201,14 @@ func (u *Uninstall) run(a *attempt, last *rel1.Release) (*rel1.Release, error) {
 		return nil, err
 	}
 	return nil, nil
+}
+
+// warnOfClaims says what becomes of the claims that StatefulSets have made when these are deleted (R31).
+func warnOfClaims(s *session.Session, removed helmkube.ResourceList) (warnings []plan.Warning) {
+	removed = removed.Filter(func(i *resource.Info) bool { return !manifest.HasKeepPolicy(i) })
+	kept, deleted := cluster.ClaimsOfSets(s.Context, s.Client.Clientset, removed)
+	for _, m := range append(kept, deleted...) {
+		warnings = append(warnings, plan.Warning{Rule: "R31", Message: m})
+	}
+	return warnings
 }

@@ -178,6 +178,27 @@ func TestClaimsOfAStatefulSetStay(t *testing.T) {
 	}
 }
 
+// TestClaimsThatAreDeletedWithTheirStatefulSet: the plan of an upgrade or uninstall that deletes a StatefulSet names the claims that
+// Kubernetes deletes with it (R31).
+func TestClaimsThatAreDeletedWithTheirStatefulSet(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	set := strings.Replace(claimingSet, "spec: {serviceName", "spec: {persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete}, serviceName", 1)
+	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, set), nil))
+	const deleted = "deleted with StatefulSet/db, because of its persistentVolumeClaimRetentionPolicy: PersistentVolumeClaim/data-db-0; it may hold data"
+	check := func(op *kube.Operation, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return w.Message == deleted }) {
+			t.Errorf("the plan warns of %v", op.Warnings())
+		}
+	}
+	check(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("other", nil)), func(u *kube.Deploy) { u.PlanOnly = true })))
+	check(r.Uninstall())
+}
+
 // TestClaimsStayAfterARollback: the outcome of a rollback names the claims of the StatefulSets that it deletes (R31, R43).
 func TestClaimsStayAfterARollback(t *testing.T) {
 	t.Parallel()
