@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,18 +26,26 @@ import (
 // Release is a release that was compared with the cluster.
 type Release struct {
 	inspect.Drift
-	found map[plan.Object]target // with differences that count
+	secrets *mask.Mask
+	targets map[plan.Object]*target
 }
 
-// Keep gives an object to send the values that the cluster has in the fields whose differences do not count.
-func (r *Release) Keep(o plan.Object, u *unstructured.Unstructured) {
-	takeLive(u, r.found[o].kept, r.found[o].live)
-}
-
-// Undo gives a recorded object the values that the cluster has in the fields whose differences count. Client-side apply removes
-// what this object has and the one to send lacks.
-func (r *Release) Undo(o plan.Object, u *unstructured.Unstructured) {
-	takeLive(u, r.found[o].counted, r.found[o].live)
+// Adapt prepares the repair of an object that is live now; the comparison may be hours old. It gives sent, the object to send, the live
+// values of the fields whose differences do not count, and old, the recorded one, those of the fields whose differences count: client-side
+// apply removes what old has and sent lacks.
+func (r *Release) Adapt(ctx context.Context, c *connect.Client, o plan.Object, live, old, sent *unstructured.Unstructured) {
+	t := r.targets[o]
+	if t == nil {
+		return
+	}
+	r.secrets.AddObject(live.Object)
+	now := target{info: t.info, object: t.object, scope: t.scope, ignored: t.ignored, live: live}
+	now.release = &Release{Drift: inspect.Drift{Release: r.Release, Namespace: r.Namespace, Revision: r.Revision}}
+	again := newReader(ctx, c)
+	again.confirm([]*target{&now})
+	again.divide(&now)
+	takeLive(sent, now.kept, live)
+	takeLive(old, now.counted, live)
 }
 
 // Repairs reports whether a repair applies an object again: the cluster has it otherwise, or not at all.
@@ -46,8 +53,13 @@ func (r *Release) Repairs(o plan.Object) bool {
 	return slices.ContainsFunc(r.Objects, func(d inspect.DriftedObject) bool { return d.Object == o && d.Repairs() })
 }
 
-// Live returns an object that differs as the cluster has it.
-func (r *Release) Live(o plan.Object) *unstructured.Unstructured { return r.found[o].live }
+// Live returns an object that exists and differs, as the cluster has it.
+func (r *Release) Live(o plan.Object) *unstructured.Unstructured {
+	if t := r.targets[o]; t != nil && len(t.counted) > 0 {
+		return t.live
+	}
+	return nil
+}
 
 func takeLive(u *unstructured.Unstructured, fields []manifest.Difference, live *unstructured.Unstructured) {
 	if len(fields) == 0 {
@@ -80,19 +92,23 @@ type target struct {
 // kind in a namespace with at most three requests, however many releases have objects there, and sends a dry run of each object of
 // which it is not clear whether it differs. Secrets hides values in the result.
 func Compare(ctx context.Context, c *connect.Client, secrets *mask.Mask, releases []*rel1.Release, chosen []plan.Object) ([]*Release, error) {
-	r := &reader{ctx, c, map[string]map[plan.Object]bool{}, map[*Release]time.Time{}}
+	r := newReader(ctx, c)
 	out := make([]*Release, len(releases))
 	var targets []*target
 	for n, rel := range releases {
 		out[n] = &Release{
-			Drift: inspect.Drift{Release: rel.Name, Namespace: rel.Namespace, Revision: rel.Version, Objects: []inspect.DriftedObject{}},
-			found: map[plan.Object]target{},
+			Drift:   inspect.Drift{Release: rel.Name, Namespace: rel.Namespace, Revision: rel.Version, Objects: []inspect.DriftedObject{}},
+			secrets: secrets, targets: map[plan.Object]*target{},
 		}
 		found, err := targetsOf(c, out[n], rel)
 		if err != nil {
 			return nil, fmt.Errorf("release %s in namespace %s: read the manifest of revision %d: %w", rel.Name, rel.Namespace, rel.Version, err)
 		}
-		targets = append(targets, slices.DeleteFunc(found, func(t *target) bool { return chosen != nil && !slices.Contains(chosen, t.object) })...)
+		for _, t := range found {
+			if chosen == nil || slices.Contains(chosen, t.object) {
+				targets, out[n].targets[t.object] = append(targets, t), t
+			}
+		}
 	}
 	r.readAll(targets)
 	r.confirm(targets)
@@ -186,14 +202,8 @@ func (r *reader) compare(t *target, secrets *mask.Mask) {
 	t.release.Objects = append(t.release.Objects, o)
 }
 
-// fields returns the fields that the cluster has otherwise, except those that the chart ignores, and the replicas of a workload
-// that an autoscaler sets.
-func (r *reader) fields(t *target, secrets *mask.Mask) (fields []inspect.DriftedField) {
-	sent, ok := t.info.Object.(*unstructured.Unstructured)
-	if !ok {
-		return nil
-	}
-	recorded := manifest.AsStored(sent)
+// divide divides the fields that the cluster has otherwise: what the chart ignores and the replicas that an autoscaler sets do not count.
+func (r *reader) divide(t *target) {
 	if t.unsure != nil {
 		t.warnUnsure()
 		t.rewritten = nil
@@ -205,10 +215,18 @@ func (r *reader) fields(t *target, secrets *mask.Mask) (fields []inspect.Drifted
 			t.counted = append(t.counted, d)
 		}
 	}
-	if len(t.counted) == 0 {
+}
+
+// fields returns the fields that the cluster has otherwise and that count.
+func (r *reader) fields(t *target, secrets *mask.Mask) (fields []inspect.DriftedField) {
+	sent, ok := t.info.Object.(*unstructured.Unstructured)
+	if !ok {
 		return nil
 	}
-	t.release.found[t.object] = *t
+	recorded := manifest.AsStored(sent)
+	if r.divide(t); len(t.counted) == 0 {
+		return nil
+	}
 	secrets.AddObject(t.live.Object)
 	shown := t.live.DeepCopy()
 	mask.Object(shown.Object, recorded.Object)

@@ -34,6 +34,10 @@ type reader struct {
 	recorded map[*Release]time.Time          // see recordedAt
 }
 
+func newReader(ctx context.Context, c *connect.Client) *reader {
+	return &reader{ctx, c, map[string]map[plan.Object]bool{}, map[*Release]time.Time{}}
+}
+
 // collection is a resource in a namespace.
 type collection struct {
 	gvr       schema.GroupVersionResource

@@ -2,6 +2,7 @@ package helmclient
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/util/csaupgrade"
 
+	"lockstep/engine/plan"
+	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
 	"lockstep/kube/manifest"
@@ -37,6 +40,8 @@ type Method struct {
 	Adopts bool
 	// MergeCustom compares custom resources with the live object, too.
 	MergeCustom bool
+	// Adapt, if set, adapts the object to send and its previous state to the live one at the time of each request.
+	Adapt func(ctx context.Context, o plan.Object, live, old, sent *unstructured.Unstructured) `json:"-"`
 }
 
 // Options returns the options for Helm's Update.
@@ -51,7 +56,8 @@ func (m Method) Options() []helmkube.ClientUpdateOption {
 
 // DryRun sends the update of an object as a dry run, and returns the object as the update would leave it. live is the object in
 // the cluster, old the one in the manifest of the old revision, nil for none.
-func (m Method) DryRun(helm *helmkube.Client, live *unstructured.Unstructured, old, target *resource.Info) (*unstructured.Unstructured, error) {
+func (m Method) DryRun(ctx context.Context, helm *helmkube.Client, live *unstructured.Unstructured, old, target *resource.Info) (*unstructured.Unstructured, error) {
+	old, target = m.Adapted(ctx, live, old, target)
 	if !m.Migrate || m.ClientSide || live == nil || !manifest.UpdatedByHelm(live) {
 		return m.dryRun(helm, live, old, target)
 	}
@@ -62,10 +68,29 @@ func (m Method) DryRun(helm *helmkube.Client, live *unstructured.Unstructured, o
 	return m.dryRunMigration(helm, live, migrated, old, target)
 }
 
+// Adapted returns the object to send and its previous state as an update of the live object has them; live is nil if there is none.
+func (m Method) Adapted(ctx context.Context, live *unstructured.Unstructured, old, target *resource.Info) (adaptedOld, adapted *resource.Info) {
+	if m.Adapt == nil || live == nil {
+		return old, target
+	}
+	copied := func(i *resource.Info) (*resource.Info, *unstructured.Unstructured) {
+		next, u := *i, &unstructured.Unstructured{}
+		if object, ok := i.Object.(*unstructured.Unstructured); ok {
+			u = object.DeepCopy()
+		}
+		next.Object = u
+		return &next, u
+	}
+	old, before := copied(cmp.Or(old, target))
+	target, sent := copied(target)
+	m.Adapt(ctx, cluster.ObjectOf(target), live, before, sent)
+	return old, target
+}
+
 // dryRun returns the dry run of the updates that the client sends; originals has the objects of the old revision.
 func (c *Client) dryRun(originals manifest.Index) func(i *resource.Info, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	return func(i *resource.Info, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		return c.cfg.Options.Method.DryRun(c.cfg.Inner, live, originals.Get(i), i)
+		return c.cfg.Options.Method.DryRun(c.cfg.Context, c.cfg.Inner, live, originals.Get(i), i)
 	}
 }
 

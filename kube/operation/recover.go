@@ -202,7 +202,7 @@ func (r *Repair) prepare(s *session.Session, c *connect.Client) (*Operation, err
 		return nil, nil
 	}
 	s = s.Recorded(rel)
-	p, incoming, err := r.plan(s, state, found[0])
+	p, incoming, err := r.plan(s, c, state, found[0])
 	if err != nil {
 		return nil, fmt.Errorf("order revision %d: %w", rel.Version, err)
 	}
@@ -214,7 +214,7 @@ func (r *Repair) prepare(s *session.Session, c *connect.Client) (*Operation, err
 }
 
 // plan plans the groups of the objects that differ, in the order of all groups.
-func (r *Repair) plan(s *session.Session, state *releaseState, found *drift.Release) (*session.Prepared, *preflight.Incoming, error) {
+func (r *Repair) plan(s *session.Session, c *connect.Client, state *releaseState, found *drift.Release) (*session.Prepared, *preflight.Incoming, error) {
 	target := *state.Last
 	target.Hooks = nil
 	b := s.Builder(target.Chart.Name())
@@ -245,6 +245,9 @@ func (r *Repair) plan(s *session.Session, state *releaseState, found *drift.Rele
 	}
 	server := serverSide("", &target)
 	method := helmclient.Method{ClientSide: !server, Force: server, MergeCustom: true}
+	method.Adapt = func(ctx context.Context, o plan.Object, live, old, sent *unstructured.Unstructured) {
+		found.Adapt(ctx, c, o, live, old, sent)
+	}
 	return &session.Prepared{
 		Common: s.Common, Info: info, Old: session.OldRevision{Release: &target},
 		Target: session.Target{Release: &target, Tree: release.TreeOf(&target), Method: method, Claims: claims},
@@ -254,15 +257,12 @@ func (r *Repair) plan(s *session.Session, state *releaseState, found *drift.Rele
 	}, &preflight.Incoming{Builder: b, List: list}, nil
 }
 
-// differing returns the objects of a list that the cluster has otherwise, as the repair sends them.
+// differing returns the objects of a list that the cluster has otherwise.
 func differing(b *manifest.Builder, all helmkube.ResourceList, found *drift.Release) (list helmkube.ResourceList) {
 	for _, i := range all {
 		f := b.Fact(i)
 		if f == nil || f.Generated || !found.Repairs(f.Resource.Object) {
 			continue
-		}
-		if u, ok := i.Object.(*unstructured.Unstructured); ok {
-			found.Keep(f.Resource.Object, u)
 		}
 		b.Scope().Mark(i) // as Helm's action does
 		list = append(list, i)
@@ -289,12 +289,9 @@ func (r *Repair) run(a *attempt, found *drift.Release) (*rel1.Release, error) {
 	list := differing(a.session.Builder, all, found)
 	var old helmkube.ResourceList
 	for _, i := range list {
-		live := *i
-		live.Object = i.Object.DeepCopyObject()
-		if u, ok := live.Object.(*unstructured.Unstructured); ok {
-			found.Undo(a.session.Builder.Fact(i).Resource.Object, u)
-		}
-		old = append(old, &live)
+		recorded := *i
+		recorded.Object = i.Object.DeepCopyObject()
+		old = append(old, &recorded)
 	}
 	if _, err = a.client.Update(old, list); err != nil {
 		return nil, err

@@ -213,14 +213,14 @@ func (v *clusterView) dryRun(c *change) error {
 	live.SetGroupVersionKind(c.info.Mapping.GroupVersionKind)
 	live.SetNamespace(c.info.Namespace)
 	live.SetName(c.info.Name)
-	if c.method.ClientSide || migrates(c.method, c.before) {
+	if c.method.ClientSide || c.method.Adapt != nil || migrates(c.method, c.before) {
 		var err error
 		live, err = v.Client.Dynamic.Resource(c.info.Mapping.Resource).Namespace(c.info.Namespace).Get(v.Context, c.info.Name, metav1.GetOptions{})
 		if err != nil {
 			return nil // the operation reports it
 		}
 	}
-	_, err := c.method.DryRun(v.Helm.Client, live, c.old, c.info)
+	_, err := c.method.DryRun(v.Context, v.Helm.Client, live, c.old, c.info)
 	return err
 }
 

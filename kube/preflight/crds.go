@@ -120,7 +120,7 @@ func decideCRD(s *session.Session, crds session.CRDs, i *resource.Info) (d crdDe
 		d.applies = true
 		return d, nil
 	}
-	applied, err := crds.Method().DryRun(s.Helm.Client, live, nil, &sent)
+	applied, err := crds.Method().DryRun(s.Context, s.Helm.Client, live, nil, &sent)
 	if err == nil && reflect.DeepEqual(applied.Object["spec"], live.Object["spec"]) {
 		return d, nil
 	}

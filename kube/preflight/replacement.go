@@ -61,7 +61,7 @@ func (r Replacer) Plan(ctx context.Context, o plan.Object, i *resource.Info, ref
 		why, err = cluster.WhyNotReplaced(ctx, r.Client, o, live)
 	}
 	if why == "" && err == nil {
-		if invalid := r.tryCreation(i); invalid != nil {
+		if invalid := r.tryCreation(ctx, i); invalid != nil {
 			why = "it could not be created again: " + diagnose.Explain(invalid).Error()
 		}
 	}
@@ -92,7 +92,7 @@ func askBeforeReplacements(p *session.Prepared) {
 
 // tryCreation creates an object under another name as a dry run, and returns the answer of the API server if the object is
 // invalid: then it must not be deleted. What the existing object occupies, such as a port, is free by then.
-func (r Replacer) tryCreation(i *resource.Info) error {
+func (r Replacer) tryCreation(ctx context.Context, i *resource.Info) error {
 	other := *i
 	u, ok := i.Object.DeepCopyObject().(*unstructured.Unstructured)
 	if !ok {
@@ -102,7 +102,7 @@ func (r Replacer) tryCreation(i *resource.Info) error {
 	other.Name = strings.TrimRight(i.Name[:min(len(i.Name), most)], "-.") + suffix
 	u.SetName(other.Name)
 	other.Object = u
-	_, err := r.Prepared.Target.DryRun(r.Helm, nil, nil, &other)
+	_, err := r.Prepared.Target.DryRun(ctx, r.Helm, nil, nil, &other)
 	status := (*apierrors.StatusError)(nil)
 	if !errors.As(err, &status) || !apierrors.IsInvalid(err) || status.ErrStatus.Details == nil {
 		return nil

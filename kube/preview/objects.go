@@ -169,21 +169,21 @@ const maxReads = 3
 // dryRunOn updates an object of a phase as a dry run. It returns the states before and after. The one before is
 // live unless the object has changed since it was read.
 func (s *objects) dryRunOn(ctx context.Context, kind event.PhaseKind, o plan.Object, i *resource.Info, live *unstructured.Unstructured) (before, next *unstructured.Unstructured, err error) {
-	next, err = s.dryRun(kind, o, i, live)
+	next, err = s.dryRun(ctx, kind, o, i, live)
 	for n := 0; err == nil && next.GetResourceVersion() != live.GetResourceVersion() && n < maxReads; n++ {
 		if live, err = s.read(ctx, i); err == nil {
-			next, err = s.dryRun(kind, o, i, live)
+			next, err = s.dryRun(ctx, kind, o, i, live)
 		}
 	}
 	return live, next, err
 }
 
 // dryRun sends an object of a phase as a dry run, as the operation will send it. live is nil if the object does not exist.
-func (s *objects) dryRun(kind event.PhaseKind, o plan.Object, i *resource.Info, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (s *objects) dryRun(ctx context.Context, kind event.PhaseKind, o plan.Object, i *resource.Info, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if kind == event.PhaseCRDs {
-		return s.prepared.Target.CRDs.Method().DryRun(s.helm, live, nil, i)
+		return s.prepared.Target.CRDs.Method().DryRun(ctx, s.helm, live, nil, i)
 	}
-	return s.prepared.Target.DryRun(s.helm, live, s.deployed[o], i)
+	return s.prepared.Target.DryRun(ctx, s.helm, live, s.deployed[o], i)
 }
 
 // info returns an Info with which an object can be read by name.

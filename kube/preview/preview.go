@@ -182,9 +182,9 @@ func (s *objects) preview(ctx context.Context, c *change, v *Previewer) error {
 	}
 	switch {
 	case apierrors.IsNotFound(err) && v == nil:
-		return s.previewCreation(c, i)
+		return s.previewCreation(ctx, c, i)
 	case apierrors.IsNotFound(err):
-		return s.previewCreationNow(c, i)
+		return s.previewCreationNow(ctx, c, i)
 	case diagnose.LacksPermission(err) && s.deployed[c.Object] != nil:
 		return s.compareManifests(c, i, noReads)
 	case err != nil:
@@ -224,11 +224,11 @@ func (s *objects) hasRun(o plan.Object, i *resource.Info) bool {
 
 // previewCreation checks whether an object could be created. A refusal counts only if it is
 // about the object's own fields: earlier groups may create its namespace or kind.
-func (s *objects) previewCreation(c *change, i *resource.Info) error {
+func (s *objects) previewCreation(ctx context.Context, c *change, i *resource.Info) error {
 	if s.definesKind(c.Object) {
 		return nil // the operation may change its schema first
 	}
-	_, err := s.dryRun(c.kind, c.Object, i, nil)
+	_, err := s.dryRun(ctx, c.kind, c.Object, i, nil)
 	if !isMalformed(err) {
 		return nil
 	}

@@ -113,8 +113,8 @@ func (v *Previewer) resolve(s *objects, i *resource.Info) (later bool, err error
 }
 
 // previewCreationNow is like previewCreation, but the message says what prevents the creation now.
-func (s *objects) previewCreationNow(c *change, i *resource.Info) error {
-	_, err := s.dryRun(c.kind, c.Object, i, nil)
+func (s *objects) previewCreationNow(ctx context.Context, c *change, i *resource.Info) error {
+	_, err := s.dryRun(ctx, c.kind, c.Object, i, nil)
 	var answer apierrors.APIStatus
 	switch {
 	case err == nil:
@@ -179,6 +179,11 @@ func (v *Previewer) Sent(ctx context.Context, it inspect.Item) (string, error) {
 	object, err := s.sent(it.Group, it.Kind, it.Object)
 	if err != nil {
 		return "", err
+	}
+	if adapt, i := v.prepared.Target.Adapt, s.target[it.Object]; adapt != nil && i != nil && it.Kind == event.PhaseApply {
+		if live, err := s.read(ctx, i); err == nil {
+			adapt(ctx, it.Object, live, object.DeepCopy(), object)
+		}
 	}
 	mask.Object(object.Object, nil)
 	text, err := yaml.Marshal(object.Object)

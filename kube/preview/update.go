@@ -37,7 +37,7 @@ func (s *objects) previewUpdate(ctx context.Context, c *change, i *resource.Info
 		if isCRD := c.Object.GroupKind() == (plan.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}); isCRD && c.Action == inspect.Modify {
 			c.Message = text.Join("; ", c.Message, preflight.CRDLosses(live, next))
 		}
-		if err == nil && c.Action == inspect.Unchanged && s.keepsChanges(c, i, live) {
+		if err == nil && c.Action == inspect.Unchanged && s.keepsChanges(ctx, c, i, live) {
 			c.Message = text.Join("; ", c.Message, "somebody has changed fields that client-side apply keeps in custom resources; "+text.Program+" drift shows them")
 		}
 		return err
@@ -71,13 +71,13 @@ func (s *objects) previewUpdate(ctx context.Context, c *change, i *resource.Info
 
 // keepsChanges reports whether an unchanged object is a custom resource in which client-side apply keeps what others have changed in
 // fields of the chart, as Helm does: it compares only the manifests.
-func (s *objects) keepsChanges(c *change, i *resource.Info, live *unstructured.Unstructured) bool {
+func (s *objects) keepsChanges(ctx context.Context, c *change, i *resource.Info, live *unstructured.Unstructured) bool {
 	m := s.prepared.Target.Method
 	if c.kind != event.PhaseApply || !m.ClientSide || m.Replace || m.MergeCustom || scheme.Scheme.Recognizes(i.Mapping.GroupVersionKind) {
 		return false
 	}
 	m.MergeCustom = true
-	merged, err := m.DryRun(s.helm, live, s.deployed[c.Object], i)
+	merged, err := m.DryRun(ctx, s.helm, live, s.deployed[c.Object], i)
 	if err != nil {
 		return false
 	}
