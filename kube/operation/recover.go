@@ -232,7 +232,7 @@ func (r *Repair) plan(s *session.Session, c *connect.Client, state *releaseState
 	apply.Phase.Groups = plan.Subset(apply.Phase.Groups, found.Repairs)
 	apply.Resources = b.Resources(list)
 	b.Prefetch(s.Context, list, nil)
-	claims, err := state.claims(r.Common, b, &target, false)
+	claims, err := state.claims(r.Common, b, &target, list, false)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -147,11 +147,10 @@ func (d *Deploy) addRendered(p *planInput, r *rendered, tree *plan.Chart) (_ *pl
 		return nil, err
 	}
 	r.warnings = append(r.warnings, warnings...)
-	claims, err := p.state.claims(d.Common, r.builder, r.release, d.TakeOwnership)
+	claims, err := p.state.claims(d.Common, r.builder, r.release, r.list, d.TakeOwnership)
 	if err != nil {
 		return nil, err
 	}
-	claims.Planned = claims.PlannedFrom(r.builder, r.list)
 	claims.Hooks, claims.Needed = claims.AdoptHooks(r.builder, r.list), manifest.NeededBy(r.builder, r.list, r.release.Hooks)
 	p.conflicts = append(p.conflicts, preflight.CheckOwners(r.builder, r.list, claims, d.Provided)...)
 	p.rendered, p.target.Release, p.target.Outputs, p.target.Lookups, p.target.Claims = r, r.release, r.outputs, r.lookups, claims

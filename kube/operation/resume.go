@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -187,8 +188,8 @@ func completedByJob(s *session.Session) bool {
 
 // claims returns the existing objects that an operation on the release may write to (R31a): its own, those that hooks of
 // its revisions have created, and, as in Helm, all of the deployed revision. With take, it may write to all. target is the
-// revision that the operation deploys or uninstalls.
-func (r *releaseState) claims(common session.Common, b *manifest.Builder, target *rel1.Release, take bool) (manifest.Claims, error) {
+// revision that the operation deploys or uninstalls, list its objects as they have been read.
+func (r *releaseState) claims(common session.Common, b *manifest.Builder, target *rel1.Release, list helmkube.ResourceList, take bool) (manifest.Claims, error) {
 	c := manifest.Claims{Take: take, Advice: common.TakeAdvice(), Unmarked: map[plan.Object]bool{}}
 	c.Kept = manifest.Kept{CRDs: charts.CRDNames(target), DeleteCRDs: common.DeleteCRDs}
 	if r == nil {
@@ -205,6 +206,7 @@ func (r *releaseState) claims(common session.Common, b *manifest.Builder, target
 	for _, res := range b.Resources(deployed) {
 		c.Unmarked[res.Object] = true
 	}
+	c.Planned = c.PlannedFrom(b, list)
 	return c, err
 }
 

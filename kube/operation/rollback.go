@@ -107,11 +107,11 @@ func (rb *Rollback) plan(s *session.Session, state *releaseState, target *rel1.R
 	}
 	b.MarkUnreadable(list, deferredAPIs)
 	b.Prefetch(s.Context, list, nil)
-	claims, err := state.claims(rb.Common, b, target, rb.TakeOwnership)
+	claims, err := state.claims(rb.Common, b, target, list, rb.TakeOwnership)
 	if err != nil {
 		return nil, nil, err
 	}
-	claims.Planned, claims.Needed = claims.PlannedFrom(b, list), manifest.NeededBy(b, list, target.Hooks)
+	claims.Needed = manifest.NeededBy(b, list, target.Hooks)
 	info := s.Info("rollback", target)
 	info.Revision = state.Last.Version + 1
 	info.ToRevision = target.Version

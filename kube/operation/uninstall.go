@@ -100,7 +100,7 @@ func (u *Uninstall) plan(s *session.Session, state *releaseState) (*session.Prep
 	if u.SkipPreflight { // otherwise the permission check refuses the uninstall
 		warnings = append(warnings, helmclient.MarkUnread(s.Context, b, list)...)
 	}
-	p.Target.Claims, _ = state.claims(u.Common, b, rel, false) // if the deployed revision cannot be read, objects without marks are kept
+	p.Target.Claims, _ = state.claims(u.Common, b, rel, list, false) // if the deployed revision cannot be read, objects without marks are kept
 	skip := "skip the hooks of the release with --no-hooks"
 	if u.Provided != nil {
 		skip = "set disableHooks: true for release " + u.Release

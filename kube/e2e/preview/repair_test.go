@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -62,6 +63,36 @@ func TestRepairKeepsWhatThereIsWhenItWrites(t *testing.T) {
 			web, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(t.Context(), "web", metav1.GetOptions{})
 			if err != nil || *web.Spec.Replicas != 1 || web.Spec.Template.Spec.Containers[0].Image != "example/app:1.0" {
 				t.Errorf("web: %v, %v", web.Spec, err)
+			}
+		})
+	}
+}
+
+// TestRepairRefusesWhatOthersHaveCreated (R31a): an object that was gone when the repair was planned, and that somebody else has created
+// since, is not the release's.
+func TestRepairRefusesWhatOthersHaveCreated(t *testing.T) {
+	t.Parallel()
+	for _, serverSide := range []string{"true", "false"} {
+		t.Run("server-side "+serverSide, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("state", nil, "v: '1'")), func(d *kube.Deploy) { d.ServerSide = serverSide }))
+			maps := r.Cluster.CoreV1().ConfigMaps(r.Namespace)
+			if err := maps.Delete(t.Context(), "state", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			op, err := r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "state"}, Data: map[string]string{"theirs": "x"}}, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if out := r.Run(op, nil); out.State.Exit != 2 || !strings.Contains(out.State.Message, "ConfigMap/state already exists") {
+				t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+			}
+			if got := r.ConfigMapData("state"); len(got) != 1 || got["theirs"] != "x" {
+				t.Errorf("the repair changed an object of somebody else: %v", got)
 			}
 		})
 	}
