@@ -23,6 +23,16 @@ func (s *State) HeldRelease() *GroupState {
 	return nil
 }
 
+// UnapprovedRelease returns the first release of a stack that is paused because one of its groups is not approved, or nil.
+func (s *State) UnapprovedRelease() *GroupState {
+	for g := range s.GroupStates() {
+		if s.ReleaseRun(g) == Paused && s.Scopes[g.ID].AwaitsApproval() != nil {
+			return g
+		}
+	}
+	return nil
+}
+
 // ReleaseRun returns the status of the run of a stack's release if that is Paused or Held, else "".
 func (s *State) ReleaseRun(g *GroupState) Status {
 	r := s.Scopes[g.ID]

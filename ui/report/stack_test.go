@@ -179,3 +179,22 @@ func TestLogOfAHeldStack(t *testing.T) {
 		}
 	}
 }
+
+// TestLogOfAStackThatWaitsForAnApproval (R42a): the log names the commands that are not refused while a release waits for an approval.
+func TestLogOfAStackThatWaitsForAnApproval(t *testing.T) {
+	events := []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "up", Release: "s"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "releases", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "n/b"}}}}},
+		{Kind: event.KindGroup, Phase: "releases", Group: "n/b", Status: event.Running},
+		{Scope: "n/b", Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "b", Namespace: "n"}},
+		{Scope: "n/b", Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "c:a"}}}}},
+		{Scope: "n/b", Kind: event.KindGroup, Phase: "apply", Group: "c:a", Status: event.AtBreakpoint, Code: event.Unapproved},
+		{Scope: "n/b", Kind: event.KindRun, Status: event.Paused, Code: event.Unapproved},
+		{Kind: event.KindRun, Status: event.Paused},
+	}
+	var out bytes.Buffer
+	Replay(events, newTextLog(&out, &out, Options{Style: plain, Steer: "lockstep ctl s"}))
+	if want := " control it with: lockstep ctl s approve|abort\n"; !strings.Contains(out.String(), want) || strings.Contains(out.String(), "step|resume") {
+		t.Errorf("no %q in\n%s", want, out.String())
+	}
+}

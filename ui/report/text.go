@@ -285,7 +285,7 @@ func (t *textLog) run(e event.Event) {
 		text = "resumed"
 	case event.Paused:
 		commands = "step|resume|abort"
-		if e.Code == event.Unapproved {
+		if e.Code == event.Unapproved || t.state.UnapprovedRelease() != nil { // step and resume are refused
 			commands = "approve|abort"
 		}
 	case event.Held:
