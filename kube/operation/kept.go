@@ -170,6 +170,14 @@ func (op *Operation) ChangedEarlier() (changed, rolledBack bool) {
 	return true, rollback || release.RolledBackBy(last, c.Job)
 }
 
+// LatestRevision returns the latest revision when the operation was prepared, 0 if there was none.
+func (op *Operation) LatestRevision() int {
+	if op.prepared.Last == nil {
+		return 0
+	}
+	return op.prepared.Last.Version
+}
+
 // ReleaseStatus returns the status of the release when the operation was prepared, event.NoRelease if there was none.
 func (op *Operation) ReleaseStatus() string {
 	if op.prepared.Last == nil {

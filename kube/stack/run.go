@@ -179,7 +179,7 @@ func (s *Stack) changeOfUnchanged(m *member) (event.Change, string) {
 	if start.Last == 0 {
 		change = event.Created
 	}
-	return change, fmt.Sprintf("revision %d", m.op.Info().PreviousRevision)
+	return change, fmt.Sprintf("revision %d", m.op.LatestRevision())
 }
 
 // resultText describes the result of a successful operation.

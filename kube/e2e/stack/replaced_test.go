@@ -160,7 +160,7 @@ func TestNextPodSaysWhatTheRunDid(t *testing.T) {
 		values := map[string]any{"v": v}
 		return []release{{Name: "a", Dir: good, Values: values}, {Name: "b", Dir: second, Needs: []string{"a"}, Values: values}}
 	}
-	for _, want := range []string{"2 installed", "2 upgraded"} {
+	for want, revision := range map[string]string{"2 installed": "revision 1", "2 upgraded": "revision 2"} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			b := newStackRig(t)
@@ -176,6 +176,11 @@ func TestNextPodSaysWhatTheRunDid(t *testing.T) {
 			state, _ := b.run(s, err, nil)
 			if got := state.Changes().Releases(); state.Exit != 0 || got != want {
 				t.Errorf("the next pod: exit %d, %q, want %q: %s", state.Exit, got, want, phrase.Reason(state))
+			}
+			for g := range state.GroupStates() {
+				if got := g.Objects[0].Message; strings.HasSuffix(g.ID, "/a") && got != revision {
+					t.Errorf("the next pod says %q of %s, want %q", got, g.ID, revision)
+				}
 			}
 		})
 	}
