@@ -157,7 +157,8 @@ func checkCRD(s *session.Session, live, next *unstructured.Unstructured) (confli
 // tryObjects validates all objects of a CRD by its next schema. Rules (x-kubernetes-validations) are not tried: only the API server
 // evaluates them.
 func tryObjects(s *session.Session, live, next *unstructured.Unstructured) (conflict, warning string) {
-	version, newSchema := objectVersion(versionsOf(live), versionsOf(next))
+	before := versionsOf(live)
+	version, newSchema := objectVersion(before, versionsOf(next))
 	if newSchema == nil {
 		return "", ""
 	}
@@ -174,23 +175,32 @@ func tryObjects(s *session.Session, live, next *unstructured.Unstructured) (conf
 		return "", "its objects are not tried with the new schema: " + diagnose.Explain(err).Error()
 	}
 	validator := validate.NewSchemaValidator(newSchema, nil, "", strfmt.Default)
-	count, invalid := 0, []string{}
+	oldSchema := before[version].schema()
+	count, invalid, losing := 0, []string{}, []string{}
 	_ = meta.EachListItem(list, func(item runtime.Object) error {
 		u := item.(*unstructured.Unstructured)
 		count++
+		name := strings.TrimPrefix(u.GetNamespace()+"/"+u.GetName(), "/")
+		if lost := lostValues(u.Object, oldSchema, newSchema, ""); len(lost) > 0 {
+			losing = append(losing, name+": "+strings.Join(lost, ", "))
+		}
 		addDefaults(u.Object, newSchema)
 		if faults := validator.Validate(u.Object).Errors; len(faults) > 0 {
-			invalid = append(invalid, fmt.Sprintf("%s: %s", strings.TrimPrefix(u.GetNamespace()+"/"+u.GetName(), "/"), strings.ReplaceAll(faults[0].Error(), " in body", "")))
+			invalid = append(invalid, fmt.Sprintf("%s: %s", name, strings.ReplaceAll(faults[0].Error(), " in body", "")))
 		}
 		return nil
 	})
 	if len(invalid) > 0 {
 		return fmt.Sprintf("%d of its %s would be invalid under the new schema of %s: %s", len(invalid), text.Count(count, "object"), version, cluster.FirstThree(invalid)), ""
 	}
-	if raw, _ := json.Marshal(next.Object); count > 0 && strings.Contains(string(raw), `"x-kubernetes-validations"`) {
-		warning = fmt.Sprintf("its %s passed the new schema of %s, but its rules (x-kubernetes-validations) were not tried", text.Count(count, "object"), version)
+	var warnings []string
+	if len(losing) > 0 {
+		warnings = append(warnings, fmt.Sprintf("%d of its %s lose fields that the new schema of %s lacks: %s", len(losing), text.Count(count, "object"), version, cluster.FirstThree(losing)))
 	}
-	return "", warning
+	if raw, _ := json.Marshal(next.Object); count > 0 && strings.Contains(string(raw), `"x-kubernetes-validations"`) {
+		warnings = append(warnings, fmt.Sprintf("its %s passed the new schema of %s, but its rules (x-kubernetes-validations) were not tried", text.Count(count, "object"), version))
+	}
+	return "", strings.Join(warnings, "; ")
 }
 
 // crdVersion is a version of a CRD.
@@ -313,6 +323,40 @@ func lostFields(old, now *spec.Schema, path string) (lost []string) {
 	}
 	if old.AdditionalProperties != nil && now.AdditionalProperties != nil {
 		lost = append(lost, lostFields(old.AdditionalProperties.Schema, now.AdditionalProperties.Schema, path+"[]")...)
+	}
+	return lost
+}
+
+// lostValues returns the paths of the fields of an object that a schema no longer has. Defaults of the old schema do not count.
+func lostValues(value any, old, now *spec.Schema, path string) (lost []string) {
+	if old == nil || now == nil {
+		return nil
+	}
+	open, _ := now.Extensions.GetBool("x-kubernetes-preserve-unknown-fields")
+	switch value := value.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(old.Properties)) {
+			before, at := old.Properties[name], strings.TrimPrefix(path+"."+name, ".")
+			after, kept := now.Properties[name]
+			x, has := value[name]
+			switch {
+			case has && kept:
+				lost = append(lost, lostValues(x, &before, &after, at)...)
+			case has && !open && now.AdditionalProperties == nil && fmt.Sprint(x) != fmt.Sprint(before.Default): // numbers may have other types
+				lost = append(lost, at)
+			}
+		}
+		if old.AdditionalProperties != nil && now.AdditionalProperties != nil {
+			for _, name := range slices.Sorted(maps.Keys(value)) {
+				lost = append(lost, lostValues(value[name], old.AdditionalProperties.Schema, now.AdditionalProperties.Schema, manifest.FieldPath(path, name))...)
+			}
+		}
+	case []any:
+		for n, x := range value {
+			if old.Items != nil && now.Items != nil {
+				lost = append(lost, lostValues(x, old.Items.Schema, now.Items.Schema, fmt.Sprintf("%s[%d]", path, n))...)
+			}
+		}
 	}
 	return lost
 }

@@ -1,9 +1,11 @@
 package preflight
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	"k8s.io/kube-openapi/pkg/validation/validate"
 	"sigs.k8s.io/yaml"
@@ -37,6 +39,31 @@ func TestCRDLosses(t *testing.T) {
 	} {
 		if got := CRDLosses(crdOf(t, tt.live), crdOf(t, tt.next)); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestLostValues: an upgrade of a CRD names the fields that objects have and that the new schema lacks (R29a).
+func TestLostValues(t *testing.T) {
+	schema := func(properties string) *spec.Schema {
+		return versionsOf(crdOf(t, "{name: v1, schema: {openAPIV3Schema: {type: object, properties: {"+properties+"}}}}"))["v1"].schema()
+	}
+	old := schema("spec: {type: object, properties: {a: {type: string}, mode: {type: string, default: fast}, b: {type: array, items: {type: object, properties: {c: {type: string}}}}," +
+		" m: {type: object, additionalProperties: {type: object, properties: {d: {type: string}}}}}}")
+	for now, want := range map[string]string{
+		"spec: {type: object, properties: {a: {type: string}}}":                                    "spec.b spec.m",
+		"spec: {type: object, x-kubernetes-preserve-unknown-fields: true}":                         "",
+		"spec: {type: object, additionalProperties: {type: string}}":                               "",
+		"spec: {type: object, properties: {a: {}, b: {items: {type: object}}, m: {type: object}}}": "spec.b[1].c",
+		"status: {type: object}": "spec",
+		"spec: {properties: {a: {}, b: {}, m: {additionalProperties: {type: object}}}}": "spec.m[x.y].d",
+	} {
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte("apiVersion: x/v1\nkind: Gear\nmetadata: {name: g}\nspec: {a: x, mode: fast, b: [{}, {c: x}], m: {x.y: {d: x}}}"), &object); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(lostValues(object, old, schema(now), ""), " "); got != want {
+			t.Errorf("%s: %q, want %q", now, got, want)
 		}
 	}
 }

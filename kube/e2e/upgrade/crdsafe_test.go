@@ -1,12 +1,14 @@
 package upgrade
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 )
@@ -50,7 +52,13 @@ func TestCRDUpgradeThatLosesObjects(t *testing.T) {
 	if !out.HasWarning("R29a", "its 2 objects passed the new schema of v1, but its rules (x-kubernetes-validations) were not tried") {
 		t.Errorf("warnings: %v", out.State.Warnings)
 	}
+	r.Create(rig.Object(group+"/v1/Gear/three", nil, "spec: {size: x, mode: slow}"))
 	op, err = r.Upgrade("plain", with(crdText(group, "v1"), nil))
+	if !slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool {
+		return strings.HasSuffix(w.Message, "1 of its 3 objects lose fields that the new schema of v1 lacks: "+r.Namespace+"/three: spec.mode")
+	}) {
+		t.Errorf("warnings: %v", op.Warnings())
+	}
 	_, changes = r.Changes(op, err)
 	if c := changes["CustomResourceDefinition/gears."+group]; c.Action != inspect.Modify || !strings.Contains(c.Message, "removes field spec.mode of v1") {
 		t.Errorf("the plan says %s %q", c.Action, c.Message)
