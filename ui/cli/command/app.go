@@ -171,3 +171,12 @@ func ContextSettings(s *helmcli.EnvSettings, kubeconfig, context string) *helmcl
 	out.PluginsDirectory, out.ContentCache = s.PluginsDirectory, s.ContentCache
 	return out
 }
+
+// InNamespace returns s with another namespace. A plain copy of s would not do: its client keeps using the namespace of s.
+func InNamespace(s *helmcli.EnvSettings, namespace string) *helmcli.EnvSettings {
+	out := ContextSettings(s, s.KubeConfig, s.KubeContext)
+	out.KubeToken, out.KubeAsUser, out.KubeAsGroups, out.KubeAPIServer = s.KubeToken, s.KubeAsUser, s.KubeAsGroups, s.KubeAPIServer
+	out.KubeCaFile, out.KubeTLSServerName, out.KubeInsecureSkipTLSVerify = s.KubeCaFile, s.KubeTLSServerName, s.KubeInsecureSkipTLSVerify
+	out.SetNamespace(namespace)
+	return out
+}

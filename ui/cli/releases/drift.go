@@ -147,14 +147,9 @@ func repairCommand(cmd *cobra.Command, args []string) string {
 	return command.ShellJoin(append(words, "--repair"))
 }
 
-// repairDrift repairs a release.
+// repairDrift repairs a release where it was compared.
 func (a *app) repairDrift(cmd *cobra.Command, r inspect.Drift, how command.Repairs) error {
-	settings := *a.Settings
-	if r.Context != "" && r.Context != a.Settings.KubeContext {
-		settings = *command.ContextSettings(a.Settings, a.Settings.KubeConfig, r.Context)
-	}
-	settings.SetNamespace(r.Namespace)
-	return a.repair.Run(cmd, &settings, r.Release, how)
+	return a.repair.Run(cmd, command.InNamespace(a.settingsOf(r.Context), r.Namespace), r.Release, how)
 }
 
 // findDrift compares the releases that the command selects.

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
+	helmcli "helm.sh/helm/v4/pkg/cli"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
@@ -55,12 +56,17 @@ func (a *app) stackStatus(cmd *cobra.Command, flags *input.HelmfileFlags) error 
 	return errors.Join(a.Display(cmd).Show(report.StackStatus(rows)), failed)
 }
 
+// settingsOf returns the settings for a context; "" is the current one.
+func (a *app) settingsOf(context string) *helmcli.EnvSettings {
+	if context == "" {
+		return a.Settings
+	}
+	return command.ContextSettings(a.Settings, a.Settings.KubeConfig, context)
+}
+
 // connectTo connects to a context; "" is the current one.
 func (a *app) connectTo(context string) (*kube.Client, error) {
-	if context == "" {
-		return a.Connect()
-	}
-	return kube.Connect(command.ContextSettings(a.Settings, a.Settings.KubeConfig, context), slog.Default(), nil)
+	return kube.Connect(a.settingsOf(context), slog.Default(), nil)
 }
 
 // readStatus reads the status of a release and its objects.
