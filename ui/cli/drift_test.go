@@ -190,6 +190,39 @@ func TestRepairsWaitForApprovals(t *testing.T) {
 	}
 }
 
+// TestRepairOfManyNamespaces (S18): a repair of a helmfile repairs each release in its own namespace, and leaves one of the same name in the
+// namespace of the command alone. One that cannot be repaired does not keep the others from it, and is named.
+func TestRepairOfManyNamespaces(t *testing.T) {
+	t.Parallel()
+	const own, first, second = "default", "repair-first", "repair-second"
+	client, m, dir := inNamespace(t, first), newMachine(t), t.TempDir()
+	writeFiles(t, dir, map[string]string{
+		"c/Chart.yaml":         "apiVersion: v2\nname: c\nversion: 1.0.0\n",
+		"c/templates/all.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: repaired-many}\ndata: {a: recorded}\n",
+		"helmfile.yaml":        "releases:\n- {name: broken, namespace: " + first + ", chart: ./c}\n- {name: repaired-zz, namespace: " + second + ", chart: ./c}\n",
+	})
+	file := filepath.Join(dir, "helmfile.yaml")
+	m.run(0, "install", "repaired-zz", filepath.Join(dir, "c"), "-n", own, "--no-tui")
+	defer m.run(0, "uninstall", "repaired-zz", "-n", own, "--no-tui")
+	m.run(0, "up", "-f", file, "--no-tui")
+	for _, ns := range []string{own, first, second} {
+		if _, err := client.CoreV1().ConfigMaps(ns).Patch(t.Context(), "repaired-many", types.MergePatchType, []byte(`{"data":{"a":"changed"}}`), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := client.CoreV1().ConfigMaps(first).Patch(t.Context(), "repaired-many", types.MergePatchType, []byte(`{"immutable":true}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if s := m.run(1, "drift", "-f", file, "--repair"); !strings.Contains(s, "1 of 2 releases were not repaired: "+first+"/broken") {
+		t.Errorf("what was not repaired: %s", s)
+	}
+	for ns, want := range map[string]string{own: "changed", first: "changed", second: "recorded"} {
+		if conf, err := client.CoreV1().ConfigMaps(ns).Get(t.Context(), "repaired-many", metav1.GetOptions{}); err != nil || conf.Data["a"] != want {
+			t.Errorf("namespace %s: %v, %v, want %s", ns, conf.Data, err, want)
+		}
+	}
+}
+
 // checkDriftReports checks the report files of release two.
 func checkDriftReports(t *testing.T, junit, sarif string) {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -32,6 +33,7 @@ Without RELEASE and -A, compare the releases of a helmfile: the one given with -
 --repair applies the objects that differ again, in the order of their groups, each group once those before it are ready. It
 takes over fields from other managers. Other objects and ignored fields stay as they are, hooks do not run, and the release
 keeps its revision. A group that needs an approval waits for it as long as --approval-timeout says ("lockstep help approvals").
+If a release cannot be repaired, the others still are.
 
 Exit codes: 0 compared or repaired; 1 a release or an object could not be compared, or a repair failed. With
 --detailed-exitcode: 2 if something differs and was not repaired.
@@ -109,13 +111,8 @@ func (a *app) drift(cmd *cobra.Command, args []string, flags *driftFlags) error 
 	if err := d.Show(shown); err != nil {
 		return err
 	}
-	for _, r := range found {
-		if !flags.repair || !r.Repairable() {
-			continue
-		}
-		if err := a.repairDrift(cmd, r, flags.repairs); command.ExitCode(err) == command.ExitNothingWritten {
-			return command.Exit(command.ExitFailed, command.ErrorToShow(err))
-		} else if err != nil {
+	if flags.repair {
+		if err := a.repairAll(cmd, found, flags.repairs); err != nil {
 			return err
 		}
 	}
@@ -145,6 +142,46 @@ func repairCommand(cmd *cobra.Command, args []string) string {
 		}
 	}, nil)
 	return command.ShellJoin(append(words, "--repair"))
+}
+
+// repairAll repairs the releases that differ. If one cannot be repaired, the others still are; a signal stops all.
+func (a *app) repairAll(cmd *cobra.Command, found []inspect.Drift, how command.Repairs) error {
+	todo := slices.DeleteFunc(slices.Clone(found), func(r inspect.Drift) bool { return !r.Repairable() })
+	var failed []string
+	code := command.ExitAborted // unless a repair failed otherwise
+	for _, r := range todo {
+		if a.Signals.Interrupted() {
+			failed = append(failed, releaseID(r))
+			continue
+		}
+		err := a.Signals.Cause(a.repairDrift(cmd, r, how))
+		if err == nil {
+			continue
+		}
+		failed = append(failed, releaseID(r))
+		if command.ExitCode(err) != command.ExitAborted {
+			code = command.ExitFailed
+		}
+		why := command.ErrorToShow(err) // nil if the summary of the repair says it
+		if len(todo) == 1 {
+			return command.Exit(code, why)
+		}
+		if why != nil {
+			a.Display(cmd).Warn(fmt.Sprintf("%s is not repaired: %v", releaseID(r), new(mask.Mask).Error(why)))
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	if a.Signals.Interrupted() {
+		code = command.ExitAborted
+	}
+	return command.Exit(code, fmt.Errorf("%d of %d releases were not repaired: %s", len(failed), len(todo), strings.Join(failed, ", ")))
+}
+
+// releaseID names a release among those of several namespaces and contexts (S6).
+func releaseID(r inspect.Drift) string {
+	return strings.TrimPrefix(r.Context+"/"+r.Namespace+"/"+r.Release, "/")
 }
 
 // repairDrift repairs a release where it was compared.
