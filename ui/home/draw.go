@@ -24,29 +24,49 @@ const (
 	firstLine  = 2  // below the header and the state
 	paneFrom   = 20 // the height of a screen from which there is a pane
 	tallScreen = 36 // the height of a screen from which the pane is higher
+	maxPane    = 5
+	emptyLines = 6 // what drawEmpty needs
 )
 
-// layOut divides the screen. Runs get at most half of the room.
+// layOut divides the screen. Runs get half of the room, and what the releases leave. The pane gets rows that the tables leave.
 func (m *model) layOut() (l layout) {
 	bottom := m.H - 1 // the footer
-	switch {
-	case len(m.table.rows) == 0:
-	case m.H >= tallScreen:
-		l.pane.H = 5
-	case m.H >= paneFrom:
+	releases := len(m.table.rows) - m.table.runs
+	if releases == 0 {
+		releases = emptyLines
+	}
+	if len(m.table.rows) > 0 && m.H >= paneFrom {
 		l.pane.H = 2
+		if m.H >= tallScreen {
+			l.pane.H = maxPane
+		}
+		l.pane.H = min(max(bottom-1-firstLine-m.allRows(), l.pane.H), maxPane)
 	}
 	bottom -= l.pane.H
 	l.pane.Y = bottom
 	bottom-- // the heading of the pane
 	y := firstLine
 	if n := m.table.runs; n > 0 {
-		l.runs = canvas.Rect{Y: y + 1, H: min(n, max((bottom-y)/2-2, 1))}
+		l.runs = canvas.Rect{Y: y + 1, H: min(n, max((bottom-y)/2-2, bottom-y-3-releases, 1))}
 		y = l.runs.Y + l.runs.H + 1
 	}
 	l.releases = canvas.Rect{Y: y + 1, H: max(bottom-y-1, 1)}
 	l.runs.W, l.releases.W, l.pane.W = m.W, m.W, m.W
 	return l
+}
+
+// allRows returns how many lines the tables need without a filter: while one is typed, nothing moves.
+func (m *model) allRows() (n int) {
+	for _, r := range m.snapshot.Runs {
+		n += 1 + len(r.Parts)
+	}
+	if n > 0 {
+		n += 2 // the heading, and an empty line
+	}
+	if len(m.snapshot.Releases) == 0 {
+		return n + emptyLines
+	}
+	return n + 1 + len(m.snapshot.Releases)
 }
 
 func (m *model) draw() {

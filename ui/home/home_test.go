@@ -2,6 +2,7 @@ package home
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -187,11 +188,32 @@ func TestGoesToTheRelease(t *testing.T) {
 func TestDegradedRun(t *testing.T) {
 	runs := []LiveRun{{Key: Key{"shop", "worker"}, Operation: "upgrade", Status: event.Running, Why: "1 of 2 groups done"}}
 	r := state{Snapshot: Snapshot{Listed: true, Runs: runs, Releases: releases(3)}}.open(t, 160, 45, bare)
-	if want := "degraded: 1 of 2 groups done; Deployment/worker: container main cannot start"; !strings.Contains(r.text(), want) {
+	if want := "degraded: Deployment/worker: container main cannot start"; !strings.Contains(r.text(), want) {
 		t.Errorf("home does not show %q:\n%s", want, r.text())
 	}
 	if runs[0].Status != event.Running {
 		t.Error("the snapshot of the source has changed")
+	}
+}
+
+// TestRoom: no run and no release is out of view, and no line of the pane is missing, while the screen has an empty line.
+func TestRoom(t *testing.T) {
+	for _, runs := range []int{0, 1, 4, 7, 9, 12, 15, 18, 30} {
+		for _, height := range []int{20, 24, 30, 45} {
+			var live []LiveRun
+			for n := range runs {
+				live = append(live, LiveRun{Key: Key{"shop", fmt.Sprint("run-", n)}, Operation: "upgrade", Status: event.Held, Why: strings.Repeat("a long cause ", 20)})
+			}
+			r := state{Snapshot: Snapshot{Listed: true, Runs: live, Releases: releases(3)}}.open(t, 100, height, bare)
+			l := r.layOut()
+			empty := l.releases.H - 3
+			if hidden := runs - l.runs.H; hidden > 0 && empty > 0 {
+				t.Errorf("%d of %d runs are out of view on %d lines, %d of which are empty:\n%s", hidden, runs, height, empty, r.text())
+			}
+			if l.pane.H < maxPane && empty > 0 {
+				t.Errorf("the pane has %d lines on %d, %d of which are empty", l.pane.H, height, empty)
+			}
+		}
 	}
 }
 

@@ -70,7 +70,7 @@ func withHealth(runs []LiveRun, releases []Release) []LiveRun {
 		r := &runs[i]
 		at := slices.IndexFunc(releases, func(rel Release) bool { return rel.Key == r.Key && rel.Health.Degraded })
 		if at >= 0 && r.Status == event.Running {
-			r.Status, r.Why = event.Degraded, text.Join("; ", r.Why, releases[at].Health.Cause)
+			r.Status, r.Why = event.Degraded, text.Join("; ", releases[at].Health.Cause, r.Why)
 		}
 	}
 	return runs

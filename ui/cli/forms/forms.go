@@ -216,10 +216,35 @@ func planLines(p *report.Plan) (lines []form.Line) {
 		lines = append(lines, form.Line{Role: theme.Bad, Text: "error: " + w.Message})
 	}
 	lines = append(lines, warningLines(p.Warnings)...)
-	for _, l := range p.Lines() {
+	changing, unchanged := withoutUnchanged(p)
+	for _, l := range changing.Lines() {
 		lines = append(lines, form.Line{Indent: l.Indent, Role: l.Role, Text: l.Text + l.Detail})
 	}
+	if len(unchanged) > 0 {
+		lines = append(lines, form.Line{}, form.Line{Role: theme.Strong, Text: "unchanged"}, form.Line{Indent: 2, Role: theme.Quiet, Text: strings.Join(unchanged, ", ")})
+	}
 	return lines
+}
+
+// withoutUnchanged returns a plan without the objects that stay as they are, and their names, so that a change is not below
+// pages of them. It leaves out none of a plan that changes nothing, nor of a group that stops the run or that nothing can undo.
+func withoutUnchanged(p *report.Plan) (changing report.Plan, unchanged []string) {
+	changing = *p
+	if refused, changed := p.Count(); refused+changed == 0 {
+		return changing, nil
+	}
+	state := event.State{}
+	state.Apply(event.Event{Kind: event.KindPlan, Phases: p.Phases})
+	changing.Changes = nil
+	for _, c := range p.Changes {
+		g := state.Find(c.Phase, c.Group)
+		if c.Action != inspect.Unchanged || c.Message != "" || g != nil && (g.NoReturn != "" || len(g.Approve) > 0) {
+			changing.Changes = append(changing.Changes, c)
+			continue
+		}
+		unchanged = append(unchanged, c.Object.String())
+	}
+	return changing, unchanged
 }
 
 func warningLines(warnings []plan.Warning) (lines []form.Line) {

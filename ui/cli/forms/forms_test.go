@@ -12,6 +12,7 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
+	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/ui/cli/command"
@@ -72,6 +73,31 @@ func TestReplacedData(t *testing.T) {
 	got := planned(&report.Plan{Changes: []inspect.Change{change("StatefulSet", inspect.Replace), change("Deployment", inspect.Replace), change("Job", inspect.Delete), change("StatefulSet", inspect.Modify)}}).Deletes
 	if want := []string{"StatefulSet/x (and creates it again)", "Job/x"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestChangesFirst: a plan shows what it changes, then the names of the objects that stay as they are; a plan that changes nothing
+// shows all of it.
+func TestChangesFirst(t *testing.T) {
+	object := func(name string) plan.Object { return plan.Object{Kind: "ConfigMap", Name: name} }
+	p := &report.Plan{Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{
+		{ID: "a", Objects: []plan.Object{object("a")}}, {ID: "b", Objects: []plan.Object{object("b")}}, {ID: "c", Objects: []plan.Object{object("c")}, NoReturn: "drops a table"}}}}}
+	for _, name := range []string{"a", "b", "c"} {
+		p.Changes = append(p.Changes, inspect.Change{Phase: "apply", Group: name, Object: object(name), Action: inspect.Unchanged})
+	}
+	text := func() (all []string) {
+		for _, l := range planLines(p) {
+			all = append(all, l.Text)
+		}
+		return all
+	}
+	if got := text(); !slices.Contains(got, "= ConfigMap/a unchanged") || slices.Contains(got, "unchanged") {
+		t.Errorf("without changes, the lines are %q", got)
+	}
+	p.Changes[1].Action = inspect.Modify
+	got := strings.Join(text(), "\n")
+	if !strings.HasSuffix(got, "~ ConfigMap/b change\nc\n= ConfigMap/c unchanged\n\n== no return after c: drops a table ==\n\nunchanged\nConfigMap/a") {
+		t.Errorf("the lines are\n%s", got)
 	}
 }
 

@@ -79,8 +79,8 @@ func (s source) namespaces(ctx context.Context) (list []form.Suggestion, err err
 	return list, err
 }
 
-// revisions suggests the revisions before the latest, the newest first, with the changes that each of them made. The best is
-// the one that a rollback without a revision restores.
+// revisions suggests the revisions before the latest, the newest first, with what a rollback to each of them changes. The best
+// is the one that a rollback without a revision restores.
 func (s source) revisions(ctx context.Context, in form.Input) (list []form.Suggestion, err error) {
 	if in.Name == "" {
 		return nil, nil
@@ -95,18 +95,14 @@ func (s source) revisions(ctx context.Context, in form.Input) (list []form.Sugge
 	}
 	all, best := history.Revisions(), false
 	for n, r := range all[min(1, len(all)):] {
-		before := 0
-		if n+2 < len(all) {
-			before = all[n+2].Number
-		}
 		about := []string{r.Changed.Local().Format("2 Jan 15:04"), text.Join(" ", r.Chart, r.Version), r.Status, r.What}
-		if before > 0 && r.What == "" {
+		if n+2 < len(all) && r.What == "" {
 			about[3] = "no changes"
 		}
 		good := r.Status == string(rcommon.StatusSuperseded) || r.Status == string(rcommon.StatusDeployed)
 		list = append(list, form.Suggestion{
 			Value: strconv.Itoa(r.Number), About: strings.Join(slices.DeleteFunc(about, func(s string) bool { return s == "" }), ", "),
-			Detail: append([]form.Line{describe(r)}, changed(history, before, r.Number)...), Best: good && !best,
+			Detail: append([]form.Line{describe(r)}, changed(history, all[0].Number, r.Number)...), Best: good && !best,
 		})
 		best = best || good
 	}
@@ -122,12 +118,9 @@ func describe(r kube.ReleaseRevision) form.Line {
 	return form.Line{Role: theme.Strong, Text: text}
 }
 
-// changed lists the changes from one revision to another, which is the first one if before is 0.
+// changed lists the changes from one revision to another.
 func changed(history *kube.ReleaseHistory, before, revision int) (lines []form.Line) {
 	strong := func(text string) []form.Line { return []form.Line{{Role: theme.Strong, Text: text}} }
-	if before == 0 {
-		return strong("the first revision")
-	}
 	changes, err := history.Changes(before, revision)
 	if err != nil {
 		return strong("cannot compare the records: " + err.Error())

@@ -324,6 +324,25 @@ func stuckAt(op *event.Operation, g *event.GroupState, o *event.ObjectState) str
 	return graph.ShortObject(o.Object)
 }
 
+// heldBy says which failure holds a run, as its screen does, and counts the others. It returns "" if no group has failed.
+func heldBy(s *event.State) string {
+	release, roots := "", s.Roots()
+	if g := s.HeldRelease(); g != nil {
+		release, roots = g.ID+": ", s.Scopes[g.ID].Roots()
+	}
+	if len(roots) == 0 {
+		return ""
+	}
+	why := roots[0].Cause
+	if o := roots[0].Object; o != nil {
+		why = graph.ShortObject(o.Object) + ": " + why
+	}
+	if more := len(roots) - 1; more > 0 {
+		why += fmt.Sprintf("; and %d more", more)
+	}
+	return release + why
+}
+
 // pausedBy says who paused a run by a command, "" if nobody did: "by lockstep ctl (ann on box)".
 func pausedBy(s *event.State) string {
 	if o := s.RunOrigin; o != nil && o.Command == event.Pause && o.Why == "" {
@@ -341,6 +360,9 @@ func describe(row *home.LiveRun, s *event.State) {
 	if row.Status == "" {
 		row.Status = event.Running
 	}
+	if row.Status == event.Held {
+		row.Why = cmp.Or(heldBy(s), row.Why)
+	}
 	if row.Why != "" { // as the screen of the run calls its groups
 		names := graph.New(s)
 		row.Why = names.Shorten(row.Why)
@@ -352,17 +374,19 @@ func describe(row *home.LiveRun, s *event.State) {
 		if g.Status == event.Ready || g.Status == event.Gone || g.Status == event.Applied {
 			done++
 		}
+		shown := g.Shown()
 		for _, o := range g.Objects {
-			if o.Degraded && !o.Done() && stuck == "" {
-				stuck = stuckAt(&op, g, o) + ": " + phrase.CauseAt(g, o, s.Now)
+			if o.Degraded && !o.Done() {
+				shown = event.Degraded
+				stuck = cmp.Or(stuck, stuckAt(&op, g, o)+": "+phrase.CauseAt(g, o, s.Now))
 			}
 		}
 		if op.IsStack() {
-			row.Parts = append(row.Parts, home.Part{Name: g.ID, Status: cmp.Or(s.ReleaseRun(g), g.Shown()), Why: g.Message})
+			row.Parts = append(row.Parts, home.Part{Name: g.ID, Status: cmp.Or(s.ReleaseRun(g), shown), Why: g.Message})
 		}
 	}
 	if row.Why == "" && of > 0 {
-		row.Why = text.Join("; ", pausedBy(s), fmt.Sprintf("%d of %d %ss done", done, of, s.GroupNoun()), stuck)
+		row.Why = text.Join("; ", pausedBy(s), stuck, fmt.Sprintf("%d of %d %ss done", done, of, s.GroupNoun()))
 	}
 	if stuck != "" && row.Status == event.Running {
 		row.Status = event.Degraded

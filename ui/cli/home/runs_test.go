@@ -67,11 +67,13 @@ func TestDescribeStuck(t *testing.T) {
 		{event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "s:api", Objects: []plan.Object{api}}}}}}, event.Running, "0 of 1 groups done"},
 		{event.Event{Kind: event.KindGroup, Status: event.Running}, event.Running, "0 of 1 groups done"},
 		{event.Event{Kind: event.KindObject, Object: &api, Status: event.InProgress}, event.Running, "0 of 1 groups done"},
-		{event.Event{Kind: event.KindDiagnosis, Object: &api, Status: event.Degraded, Cause: "image cannot be pulled"}, event.Degraded, "0 of 1 groups done; Deployment/api: image cannot be pulled"},
+		{event.Event{Kind: event.KindDiagnosis, Object: &api, Status: event.Degraded, Cause: "image cannot be pulled"}, event.Degraded, "Deployment/api: image cannot be pulled; 0 of 1 groups done"},
 		{event.Event{Kind: event.KindRun, Status: event.Paused, Message: "before b"}, event.Paused, "before b"},
-		{event.Event{Kind: event.KindRun, Status: event.Paused, Origin: &event.Origin{Command: event.Pause, By: "ann on box"}}, event.Paused, "by ann on box; 0 of 1 groups done; Deployment/api: image cannot be pulled"},
-		{event.Event{Kind: event.KindRun, Status: event.Running}, event.Degraded, "0 of 1 groups done; Deployment/api: image cannot be pulled"},
+		{event.Event{Kind: event.KindRun, Status: event.Paused, Origin: &event.Origin{Command: event.Pause, By: "ann on box"}}, event.Paused, "by ann on box; Deployment/api: image cannot be pulled; 0 of 1 groups done"},
+		{event.Event{Kind: event.KindRun, Status: event.Running}, event.Degraded, "Deployment/api: image cannot be pulled; 0 of 1 groups done"},
 		{event.Event{Kind: event.KindObject, Object: &api, Status: event.Ready}, event.Running, "0 of 1 groups done"},
+		{event.Event{Kind: event.KindGroup, Status: event.Failed, Object: &api, Cause: "refused by webhook deny", Message: "server-side apply failed for object n/api apps/v1, Kind=Deployment: forbidden"}, event.Running, "0 of 1 groups done"},
+		{event.Event{Kind: event.KindRun, Status: event.Held, Message: "s:api: server-side apply failed for object n/api apps/v1, Kind=Deployment: forbidden"}, event.Held, "Deployment/api: refused by webhook deny"},
 	} {
 		step.Phase, step.Group = "apply", "s:api"
 		state.Apply(step.Event)

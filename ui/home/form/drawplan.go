@@ -32,7 +32,7 @@ func (m *Form) drawReview() {
 	y := m.drawCommand(2, r.in)
 	bottom := m.H - 1
 	if r.confirming {
-		bottom--
+		bottom -= 2 // below it is room for a message
 		x := cv.Put(1, bottom, theme.Strong, "Type "+canvas.Clean(r.in.Name)+" to start: ")
 		m.drawInput(x, bottom, m.W-x-1, &r.name, true)
 	}

@@ -352,6 +352,33 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// TestWrongName: what the user types to confirm stays visible beside the message that it is another name.
+func TestWrongName(t *testing.T) {
+	r := open(t, 100, 30, theme.Options{}, Input{Operation: Uninstall, Namespace: "shop"}).press("enter enter worker enter")
+	r.shows("Type shop to start: worker", "type shop to confirm")
+	if strings.Contains(r.text(), "↵ start") {
+		t.Errorf("a wrong name starts:\n%s", r.text())
+	}
+}
+
+// TestChartByItsName: the chart that is called as typed comes before those whose name contains that, in whatever folder it is.
+func TestChartByItsName(t *testing.T) {
+	r := open(t, 100, 30, theme.Options{}, Input{Operation: Install, Name: "cart", Namespace: "shop"})
+	in := r.form.input()
+	r.form.lists.known[key(in, Chart)] = answer{done: true, list: []Suggestion{{Value: "./plain-shop"}, {Value: "./shop-api"}, {Value: "./charts/shop"}}}
+	for typed, want := range map[string]string{"shop": "./charts/shop ./shop-api ./plain-shop", "sho": "./shop-api ./charts/shop ./plain-shop", "plain": "./plain-shop"} {
+		r.form.current().input.SetValue(typed)
+		r.form.lists.known[key(r.form.input(), Chart)] = r.form.lists.known[key(in, Chart)]
+		var got []string
+		for _, s := range r.form.rows() {
+			got = append(got, s.Value)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q finds %q, want %s", typed, got, want)
+		}
+	}
+}
+
 // TestRefusedPlan: what lockstep would refuse cannot start, and says why.
 func TestRefusedPlan(t *testing.T) {
 	r := open(t, 100, 30, theme.Options{}, Input{Operation: Upgrade, Name: "shop", Namespace: "shop"})

@@ -199,7 +199,7 @@ func (m *Form) startArgs() []string {
 
 func (m *Form) confirmKeys() []keys.Binding {
 	return []keys.Binding{
-		{Keys: "enter", Hint: keys.Always("start"), Disabled: m.whyNotConfirm, Do: func() tea.Cmd { return m.end(m.startArgs()) }, About: "start, if the name is right"},
+		{Keys: "enter", Hint: keys.When("start", func() bool { return m.whyNotConfirm() == "" }), Disabled: m.whyNotConfirm, Do: func() tea.Cmd { return m.end(m.startArgs()) }, About: "start, if the name is right"},
 		{Keys: "esc ctrl+c", Label: "esc", Hint: keys.Always("back"), Do: keys.Run(func() { m.review.confirming = false }), About: "back to the plan"},
 	}
 }

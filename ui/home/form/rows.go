@@ -50,12 +50,12 @@ func (m *Form) drawRows(y int) {
 	m.drawDetail(detail, rows[at].Detail)
 }
 
-// detailTitle says what the details of a row are: the changes of a revision, or how its values differ.
+// detailTitle says what the details of a row are: what a rollback to it changes, or how its values differ.
 func (m *Form) detailTitle(s Suggestion) string {
 	if m.current().field == Values {
 		return "values of " + s.Value
 	}
-	return "revision " + s.Value + " changed"
+	return "rollback to revision " + s.Value + " changes"
 }
 
 // whyNone says why there is nothing to choose.

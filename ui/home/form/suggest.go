@@ -90,8 +90,8 @@ func (m *Form) ask(f Field) tea.Cmd {
 // found returns the answer for the field with the focus.
 func (m *Form) found() answer { return m.lists.known[key(m.input(), m.current().field)] }
 
-// rows returns the suggestions that match the typed text: those that start with it, then those that contain it. A
-// suggestion that was typed in full hides no other.
+// rows returns the suggestions that match the typed text: one that is called so in its folder, those that start with it, then
+// those that contain it. A suggestion that was typed in full hides no other.
 func (m *Form) rows() []Suggestion {
 	e := m.current()
 	if e.field == Keep {
@@ -102,16 +102,19 @@ func (m *Form) rows() []Suggestion {
 	if typed == "" || exact {
 		return all
 	}
-	var start, within []Suggestion
+	var called, start, within []Suggestion
 	for _, s := range all {
-		switch low := strings.ToLower(s.Value); {
-		case strings.HasPrefix(low, typed):
+		low := strings.ToLower(s.Value)
+		switch name := path.Base(low); {
+		case name == typed:
+			called = append(called, s)
+		case strings.HasPrefix(low, typed), strings.HasPrefix(name, typed):
 			start = append(start, s)
 		case strings.Contains(low, typed):
 			within = append(within, s)
 		}
 	}
-	return append(start, within...)
+	return slices.Concat(called, start, within)
 }
 
 // keepRows are the choices for Keep.
