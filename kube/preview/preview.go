@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -146,7 +147,11 @@ func markRefused(refused []plan.Warning, changes []change) {
 func (s *objects) preview(ctx context.Context, c *change, v *Previewer) error {
 	switch {
 	case c.kind == event.PhaseNamespace && s.target[c.Object] == nil:
-		c.Action = inspect.Create
+		if c.Action = inspect.Create; v != nil { // the run may have created it
+			if _, err := s.client.Clientset.CoreV1().Namespaces().Get(ctx, c.Object.Name, metav1.GetOptions{}); err == nil {
+				c.Action = inspect.Unchanged
+			}
+		}
 		return nil
 	case c.kind == event.PhaseRemove:
 		return s.previewRemoval(ctx, c)

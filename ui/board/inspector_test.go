@@ -16,6 +16,7 @@ import (
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/ui/board/inspector"
+	"lockstep/ui/board/keys"
 	"lockstep/ui/board/screen"
 )
 
@@ -229,6 +230,13 @@ func testShell(t *testing.T) {
 	c := &shelled{answerer: &answerer{logs: logsOfShop}}
 	s := newScreen(t, 160, 45, recorded(t, "sandbox-held", 0), func(o *Options) { o.Inspector = c })
 	s.press("f")
+	o := s.insp.TargetObject()
+	for log, offered := range map[string]bool{"": false, "starting": true} { // no container runs, one does
+		o.Details = &event.Details{Log: strings.Fields(log)}
+		if got := slices.ContainsFunc(s.hints(), func(h keys.Hint) bool { return h.Key == "S" }); got != offered {
+			t.Errorf("with the log %q, a shell is offered: %v", log, got)
+		}
+	}
 	for _, want := range [][]string{{"Deployment/shop-api", "", ""}, {"Deployment/shop-api", "shop-api-5f4bc54847-x2kq7", "main"}} {
 		c.asked = nil
 		s.press("S")

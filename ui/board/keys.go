@@ -105,7 +105,7 @@ func (m *model) lookKeys() []keys.Binding {
 			About: "manifest", More: "as applied by this run"},
 		{Keys: "Y", Hint: m.liveHint, Disabled: noObject, Do: m.insp.OpenLive, Near: true, Part: partLook,
 			About: "live object", More: "the object in the cluster"},
-		{Keys: "v", Hint: keys.When("events", m.inTrouble), Disabled: noObject, Do: openTab(inspector.TabEvents), Part: partLook, About: "events", More: "of the object and its pods"},
+		{Keys: "v", Hint: keys.When("events", func() bool { return m.inTrouble() && m.insp.Exists() }), Disabled: noObject, Do: openTab(inspector.TabEvents), Part: partLook, About: "events", More: "of the object and its pods"},
 		{Keys: "l", Hint: keys.When("logs", func() bool { return m.inTrouble() && m.insp.LogsMayHelp() }), Disabled: noPods, Do: openTab(inspector.TabLogs), Part: partLook, About: "logs", More: "of all pods and containers"},
 		{Keys: "S", Hint: keys.When("shell", func() bool { return m.inTrouble() && m.insp.ShellMayHelp() }), Disabled: func() string { return cmp.Or(noObject(), m.insp.WhyNoShell()) }, Do: m.insp.Shell, Part: partLook,
 			About: "open a shell…", More: "in a container"},

@@ -122,19 +122,18 @@ func (m *model) paneText(title string, lines []canvas.Line, more string) {
 func (m *model) paneLines(room, w int) []canvas.Line {
 	about := m.insp.Subject()
 	lines := about.Why(room, w)
-	switch wrapped := canvas.WrapLines(lines, w); {
-	case len(wrapped) <= room:
-		lines = wrapped
-	case len(lines) > 0 && len(lines) < room: // the last line takes what the others leave
-		last := canvas.WrapLines(lines[len(lines)-1:], w)
-		lines = append(lines[:len(lines)-1], last[:min(len(last), room-len(lines)+1)]...)
-		lines[len(lines)-1] = append(lines[len(lines)-1], canvas.Piece{Role: theme.Quiet, Text: " " + m.Theme.Lines.Ellipsis})
+	if m.insp.ShowsDiff() { // it matters more than who needs the group, and on a small screen than what the group waits for
+		diff, at := m.insp.Diff(w), len(lines)
+		if about.NeededBy() != nil {
+			at--
+		}
+		if len(lines)+len(diff) > room {
+			at = min(at, 1)
+		}
+		return m.wrapInto(slices.Insert(lines, at, diff...), room, w)
 	}
+	lines = m.wrapInto(lines, room, w)
 	switch {
-	case m.insp.ShowsDiff() && len(lines)+2 > room: // the diff matters more than the dependencies
-		return slices.Insert(lines, 1, m.insp.Diff(w)...)
-	case m.insp.ShowsDiff():
-		return slices.Concat(lines, []canvas.Line{nil}, m.insp.Diff(w))
 	case m.openRelease != nil:
 		if groups := about.Groups(); len(lines)+2 < room {
 			return append(lines, groups[:min(len(groups), room-len(lines))]...)
@@ -148,6 +147,26 @@ func (m *model) paneLines(room, w int) []canvas.Line {
 		}
 	}
 	return lines
+}
+
+// wrapInto wraps lines in their order as long as room lines hold them all. Those after that are cut.
+func (m *model) wrapInto(lines []canvas.Line, room, w int) (out []canvas.Line) {
+	spare := max(room-len(lines), 0)
+	for _, l := range lines {
+		rows := canvas.WrapLines([]canvas.Line{l}, w)
+		more := min(len(rows)-1, spare)
+		spare -= more
+		switch {
+		case more == 0: // cut where it is drawn
+			out = append(out, l)
+		case more < len(rows)-1:
+			out = append(out, rows[:more+1]...)
+			out[len(out)-1] = append(slices.Clip(out[len(out)-1]), canvas.Piece{Role: theme.Quiet, Text: " " + m.Theme.Lines.Ellipsis})
+		default:
+			out = append(out, rows...)
+		}
+	}
+	return out
 }
 
 // missingRows returns how many more lines the pane needs for the report, or for the status and the diff
@@ -165,7 +184,7 @@ func (m *model) missingDiffRows() int {
 		return 0
 	}
 	w := m.insp.Area.W - 3
-	return m.overflow(slices.Concat(m.insp.Subject().Why(0, w), []canvas.Line{nil}, m.insp.Diff(w)))
+	return m.overflow(slices.Concat(m.insp.Subject().Why(0, w), m.insp.Diff(w)))
 }
 
 // missingFailureRows returns how many more lines the pane needs for the complete diagnosis of a selected

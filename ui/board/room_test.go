@@ -7,8 +7,12 @@ import (
 	"testing"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
+
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
 )
 
 const longCause = `no pods can be created: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container "api" must set ` +
@@ -181,5 +185,44 @@ func TestLowCardShowsCause(t *testing.T) {
 	}
 	if low == 0 {
 		t.Error("no card is low")
+	}
+}
+
+// TestPaneIsFull: no line of the pane is cut while a row of it is empty, and no row is taken from a line after it.
+func TestPaneIsFull(t *testing.T) {
+	m := newScreen(t, 100, 30, twoStuck())
+	lines := []canvas.Line{canvas.Plain(theme.Text, longCause), nil, canvas.Plain(theme.Text, "short"), canvas.Plain(theme.Quiet, "  "+longCause), canvas.Plain(theme.Text, "needed by 1 group: web")}
+	whole := len(canvas.WrapLines(lines, 60))
+	for room := len(lines); room < whole+3; room++ {
+		got := m.wrapInto(lines, room, 60)
+		if len(got) != min(room, whole) {
+			t.Errorf("%d of %d rows are used", len(got), room)
+		}
+		if last := got[len(got)-1].Text(); last != "needed by 1 group: web" {
+			t.Errorf("with %d rows, the last line is %q", room, last)
+		}
+	}
+}
+
+// TestRetryOnCard: a card says why a request is being retried, as the pane does.
+func TestRetryOnCard(t *testing.T) {
+	events := twoStuck()[:4]
+	app := plan.Object{Kind: "Deployment", Name: "api"}
+	events[2].Group = "s:app"
+	events[3] = event.Event{Seq: 4, Time: events[2].Time, Kind: event.KindObject, Phase: "apply", Group: "s:app", Object: &app, Status: event.Applying, Message: "retrying: webhook down failed: connection refused"}
+	s := newScreen(t, 160, 45, events)
+	if n := strings.Count(strings.Join(strings.Fields(s.text()), " "), "retrying: webhook"); n < 2 {
+		t.Errorf("the reason is shown %d times:\n%s", n, s.text())
+	}
+}
+
+// TestWiderScreen: columns that were out of view come back when the screen becomes wide enough for all.
+func TestWiderScreen(t *testing.T) {
+	s := newScreen(t, 60, 20, twoStuck())
+	s.press("end")
+	s.send(tea.WindowSizeMsg{Width: 64, Height: 24})
+	s.send(tea.WindowSizeMsg{Width: 100, Height: 24})
+	if s.board.First != 0 || len(s.board.Columns) != 2 {
+		t.Errorf("the view begins with column %d:\n%s", s.board.First, s.text())
 	}
 }

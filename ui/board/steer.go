@@ -137,7 +137,13 @@ func (m *model) failedHint(verb, detail string) string {
 // inTrouble reports whether the selection has a problem that logs and events may explain.
 func (m *model) inTrouble() bool {
 	n := m.Group()
-	return n != nil && m.openRelease == nil && m.insp.Connected() && !m.insp.Shown && (n.Degraded > 0 || n.Status == event.Failed)
+	return n != nil && m.openRelease == nil && m.insp.Connected() && !m.insp.Shown && (n.Degraded > 0 || n.Status == event.Failed || m.hasCause())
+}
+
+// hasCause reports whether the target is in progress, and a diagnosis says why.
+func (m *model) hasCause() bool {
+	o := m.insp.TargetObject()
+	return o != nil && o.Status == event.InProgress && o.Cause != "" && !o.OnlyState
 }
 
 // quitHint is the footer's word for q.

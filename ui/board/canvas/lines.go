@@ -57,17 +57,17 @@ func (c *Canvas) HeadingOf(r Rect, title string) {
 // Box draws lines in a frame in the middle of the screen, and returns the area inside.
 func (c *Canvas) Box(title string, w int, lines []Line, role theme.Role) Rect {
 	l := c.pens.lines
-	h := min(len(lines)+4, c.h)
+	h, pad := len(lines)+4, 1
+	if h > c.h-1 { // no room for padding
+		h, pad = min(len(lines)+2, c.h), 0
+	}
 	w = min(w, c.w-2)
 	r := Rect{(c.w - w - 2) / 2, (c.h - h) / 2, w + 2, h}
 	c.Frame(r, role, l.Light, l.Round)
 	if title != "" {
 		c.PutFit(r.X+2, r.Y, r.W-4, theme.Strong, " "+title+" ")
 	}
-	inner := Rect{r.X + 2, r.Y + 2, r.W - 4, max(r.H-4, 0)}
-	if h < len(lines)+4 { // no room for padding
-		inner = Rect{r.X + 2, r.Y + 1, r.W - 4, max(r.H-2, 0)}
-	}
+	inner := Rect{r.X + 2, r.Y + 1 + pad, r.W - 4, max(r.H-2-2*pad, 0)}
 	for i, ln := range lines[:min(len(lines), inner.H)] {
 		c.Line(inner.X, inner.Y+i, inner.W, ln)
 	}

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"lockstep/theme"
 )
 
 // TestWrapLines breaks lines of random pieces: none is too wide, and no text is lost.
@@ -61,6 +63,17 @@ func TestWrapLinesAtSigns(t *testing.T) {
 		}
 		if got := strings.Join(lines, "\n"); got != c.want {
 			t.Errorf("%s\nwant\n%s", got, c.want)
+		}
+	}
+}
+
+// TestBoxWithoutRoom: a box has an empty row above and below its lines only if the screen holds them all, and leaves the keys
+// visible.
+func TestBoxWithoutRoom(t *testing.T) {
+	for lines, want := range map[int]Rect{5: {Y: 7, H: 5}, 15: {Y: 2, H: 15}, 16: {Y: 2, H: 16}, 17: {Y: 1, H: 17}} {
+		c := New(40, 20, NewPens(theme.New(theme.Options{})))
+		if got := c.Box("title", 30, make([]Line, lines), theme.Text); got.Y != want.Y || got.H != want.H {
+			t.Errorf("%d lines are in %+v, want %+v", lines, got, want)
 		}
 	}
 }

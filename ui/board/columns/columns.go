@@ -75,6 +75,7 @@ func (b *Board) place(f cards.Frame) bool {
 	b.Area.H, b.Room = max(b.Area.H-1, 0), max(b.Room-1, 0)
 	ws := b.Widths()
 	b.Tight = ws.tight
+	b.fill(ws) // the screen may have become wider
 	b.Columns = b.across(ws, b.First, 1)
 	b.Strip = b.placeStrip()
 	for _, p := range b.Columns {

@@ -138,7 +138,13 @@ func (i *Inspector) WhyNoPods() string {
 // LogsMayHelp reports whether the target may have logs about its problem: not if the run could not apply it.
 func (i *Inspector) LogsMayHelp() bool {
 	o := i.TargetObject()
-	return o != nil && i.WhyNoPods() == "" && (!o.Answered.IsZero() || i.State.Operation.IsWatch() || i.isStep())
+	return o != nil && i.WhyNoPods() == "" && i.Exists()
+}
+
+// Exists reports whether the target is in the cluster as the run wants it: not if the API server has refused it.
+func (i *Inspector) Exists() bool {
+	o := i.TargetObject()
+	return o != nil && (!o.Answered.IsZero() || i.State.Operation.IsWatch() || i.isStep())
 }
 
 // Item returns the target object with its place in the plan.

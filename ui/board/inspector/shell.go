@@ -49,10 +49,10 @@ func (i *Inspector) WhyNoShell() string {
 	return ""
 }
 
-// ShellMayHelp reports whether the target's problem may be inside a running container.
+// ShellMayHelp reports whether the target's problem may be inside a running container. The diagnosis of one that runs has its log.
 func (i *Inspector) ShellMayHelp() bool {
 	o := i.TargetObject()
-	return i.LogsMayHelp() && i.WhyNoShell() == "" && runsPods(o.Object) && (o.Details == nil || o.Details.ExitCode == nil)
+	return i.LogsMayHelp() && i.WhyNoShell() == "" && runsPods(o.Object) && (o.Details == nil || o.Details.ExitCode == nil && len(o.Details.Log) > 0)
 }
 
 // Shell opens a shell in the container selected in the logs, or else in the running container with

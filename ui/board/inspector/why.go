@@ -105,6 +105,10 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " "}, {Role: mark.Role, Text: mark.Word}}
 	judge := o.ReadyBy.Text()
 	if judge != "" && o.Shown() == event.Ready && !o.NotAwaited() {
+		if ready := s.Theme.Mark(string(event.Ready)).Word; mark.Word != ready { // unchanged
+			judge = ready + " " + judge
+			l[1].Text += ","
+		}
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: " " + judge})
 	}
 	switch {
@@ -256,10 +260,32 @@ func diagnosis(o *event.ObjectState, room int) []canvas.Line {
 		room--
 	}
 	found := slices.Concat(o.Diagnosis, o.Log)
-	for _, s := range found[max(len(found)-max(room, 0), 0):] {
+	from := max(len(found)-max(room, 0), 0)
+	for _, s := range withHeading(found, from) {
 		lines = append(lines, canvas.Plain(theme.Quiet, "  "+s))
 	}
 	return lines
+}
+
+// withHeading returns lines from one on. If that is below a heading that is left out, the heading takes its place; a last line alone
+// is named as the log.
+func withHeading(lines []string, from int) []string {
+	shown := slices.Clone(lines[from:])
+	if len(shown) == 0 || !strings.HasPrefix(shown[0], "  ") {
+		return shown
+	}
+	for at := from - 1; at >= 0; at-- {
+		switch heading := lines[at]; {
+		case strings.HasPrefix(heading, "  "):
+			continue
+		case len(shown) == 1:
+			shown[0] = "log: " + strings.TrimSpace(shown[0])
+		default:
+			shown[0] = heading
+		}
+		break
+	}
+	return shown
 }
 
 // dependencyLines name the groups that a group still waits for, and the groups that wait for it.
@@ -288,10 +314,18 @@ func (s Subject) dependencyLines(n *graph.Node, w int) (lines []canvas.Line) {
 			lines = append(lines, canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, "  "+shortWhy(why))}, w)...)
 		}
 	}
-	if l := s.followersLine(n); l != nil && (!n.Status.Over() || n.Status == event.Failed) {
+	if l := s.NeededBy(); l != nil {
 		lines = append(lines, l)
 	}
 	return lines
+}
+
+// NeededBy names the groups that wait for the group, nil if it is done. It is the last line of Why.
+func (s Subject) NeededBy() canvas.Line {
+	if s.Node.Status.Over() && s.Node.Status != event.Failed {
+		return nil
+	}
+	return s.followersLine(s.Node)
 }
 
 // outsideLines say for which objects outside the release a group waits, since when, and why they are not ready.

@@ -1,6 +1,7 @@
 package inspector
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -13,6 +14,19 @@ func TestShortWhy(t *testing.T) {
 	} {
 		if got := shortWhy(why); got != want {
 			t.Errorf("%q becomes %q, want %q", why, got, want)
+		}
+	}
+}
+
+// TestLogHasItsHeading: the lines of a log that fit are below their heading, or are named as the log.
+func TestLogHasItsHeading(t *testing.T) {
+	lines := []string{"condition Ready is False", "last lines of pod a, container b:", "  one", "  two", "  three"}
+	for from, want := range map[int]string{
+		0: "condition Ready is False|last lines of pod a, container b:|  one|  two|  three", 1: "last lines of pod a, container b:|  one|  two|  three",
+		2: "last lines of pod a, container b:|  two|  three", 3: "last lines of pod a, container b:|  three", 4: "log: three", 5: "",
+	} {
+		if got := strings.Join(withHeading(lines, from), "|"); got != want {
+			t.Errorf("from %d: %q, want %q", from, got, want)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (t *Text) Home() { t.top, t.last = 0, 0 }
 func (t *Text) scroll(by int) { t.top = min(max(t.top+by, 0), t.last) }
 
 // room returns the number of visible lines, page by how many a page scrolls.
-func (t *Text) room() int { return max(t.H-5, 1) }
+func (t *Text) room() int { return max(t.H-3, 1) }
 func (t *Text) page() int { return max(t.room()-1, 1) }
 
 // ScrollKeys returns the keys that scroll by lines and pages.

@@ -252,7 +252,7 @@ func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) (label, text strin
 		return "", phrase.Drift(o.Drift)
 	case IsUnfinished(n.Status) && Urgency(o) == 1:
 		return NotReady, cmp.Or(why, string(o.Status))
-	case o.Status != event.InProgress && o.Status != event.Deleting:
+	case o.Status != event.InProgress && o.Status != event.Deleting && (o.Status != event.Applying || why == ""):
 		return "", ""
 	}
 	spent := ""

@@ -233,8 +233,8 @@ func (s *Screen) answered(e event.Event) string {
 
 // done says what an accepted command did.
 var done = map[event.CommandName]string{
-	event.Pause: "paused", event.Resume: "resumed", event.Step: "stepped", event.RunTo: "runs to a group", event.Break: "breakpoint changed",
-	event.Disable: "breakpoint disabled", event.Edit: "edited", event.Accept: "re-checks", event.Retry: "retries", event.GiveUp: "stopped here",
+	event.Pause: "paused", event.Resume: "resumed", event.Step: "stepped", event.RunTo: "run to a group", event.Break: "breakpoint changed",
+	event.Disable: "breakpoint disabled", event.Edit: "edited", event.Accept: "re-checked", event.Retry: "retried", event.GiveUp: "stopped here",
 	event.Abort: "aborted", event.Rollback: "aborted, rolling back", event.Stop: "stopped",
 }
 
