@@ -398,6 +398,7 @@ func TestRetryReason(t *testing.T) {
 	for text, want := range map[string]string{
 		`500 Internal Server Error: Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: Post "https://none.ns.svc:443/": service "none" not found`: `webhook w.example.com failed: service "none" not found`,
 		`500 Internal Server Error: conversion webhook for a.b/v2, Kind=Db failed: Post "https://none.ns.svc:443/": service "none" not found`:                                           `the conversion webhook for a.b/v2 Db failed: service "none" not found`,
+		`500 Internal Server Error: failed calling webhook "w.example.com": failed to call webhook: Post "https://w.ns.svc:443/?timeout=3s": context deadline exceeded`:                 `webhook w.example.com failed: no answer within its timeout`,
 		"503 Service Unavailable": "503 Service Unavailable",
 	} {
 		if got := RetryReason(text); got != want {

@@ -32,12 +32,12 @@ func (d *Diagnoser) webhookCause(ctx context.Context, message string) finding {
 	}
 	if m := webhookFailed.FindStringSubmatch(message); m != nil {
 		config, gap := d.webhookConfig(ctx, m[1])
-		f := d.withServiceAt(ctx, m[2], fmt.Sprintf("%s failed: %s", webhookName(m[1], config), withCertificateHint(m[3])))
+		f := d.withServiceAt(ctx, m[2], fmt.Sprintf("%s failed: %s", webhookName(m[1], config), explainCall(m[3])))
 		f.evidence = append(f.evidence, gap...)
 		return f
 	}
 	if m := conversionFailed.FindStringSubmatch(message); m != nil {
-		return d.withServiceAt(ctx, m[3], fmt.Sprintf("the conversion webhook for %s %s failed: %s", m[1], m[2], withCertificateHint(m[4])))
+		return d.withServiceAt(ctx, m[3], fmt.Sprintf("the conversion webhook for %s %s failed: %s", m[1], m[2], explainCall(m[4])))
 	}
 	return finding{}
 }
@@ -45,10 +45,10 @@ func (d *Diagnoser) webhookCause(ctx context.Context, message string) finding {
 // RetryReason shortens the reason of a retry (connect.Listener) if a webhook failed.
 func RetryReason(reason string) string {
 	if m := webhookFailed.FindStringSubmatch(reason); m != nil {
-		return fmt.Sprintf("webhook %s failed: %s", m[1], m[3])
+		return fmt.Sprintf("webhook %s failed: %s", m[1], explainCall(m[3]))
 	}
 	if m := conversionFailed.FindStringSubmatch(reason); m != nil {
-		return fmt.Sprintf("the conversion webhook for %s %s failed: %s", m[1], m[2], m[4])
+		return fmt.Sprintf("the conversion webhook for %s %s failed: %s", m[1], m[2], explainCall(m[4]))
 	}
 	return reason
 }
@@ -61,10 +61,14 @@ func webhookName(name, config string) string {
 	return fmt.Sprintf("webhook %s of %s", name, config)
 }
 
-// withCertificateHint explains an untrusted certificate, the most common fault of a new webhook.
-func withCertificateHint(why string) string {
-	if strings.Contains(why, "signed by unknown authority") {
+// explainCall explains why the API server could not call a webhook: an untrusted certificate, the most common fault of a new one,
+// and a timeout.
+func explainCall(why string) string {
+	switch {
+	case strings.Contains(why, "signed by unknown authority"):
 		return why + "; its caBundle does not match its certificate"
+	case why == context.DeadlineExceeded.Error():
+		return "no answer within its timeout"
 	}
 	return why
 }

@@ -88,7 +88,7 @@ func TestPlanOfRelease(t *testing.T) {
 		s.Update(tea.WindowSizeMsg{Width: 160, Height: 45})
 		s.Update(batchMsg{events: events, more: true})
 		feed, expect := stackScreen(t, s)
-		expect("│ upgrade 1.2.0 → 1.3.0", "│ install 0.1.0", "○○○ 3 objects", "✓✓✓ 3 of 3 objects ready", "◐ database:store   in progress  ConfigMap/database, Deployment/database")
+		expect("│ upgrade 1.2.0 → 1.3.0", "│ install 0.1.0", "○○○ 3 objects", "✓✓✓ 3 of 3 objects ready", "◐ store   in progress  ConfigMap/database, Deployment/database")
 		web := plan.Object{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}
 		answered := func(msg tea.Msg) {
 			_, cmd := s.Update(msg)
@@ -247,7 +247,7 @@ func TestDegradedGroupInRelease(t *testing.T) {
 		s.Sel = screen.Spot{Unit: event.Unit{Phase: "releases", Group: "data/database"}}
 		feed(event.Event{Kind: event.KindObject, Scope: "data/database", Phase: g.Phase, Group: g.ID, Object: &o, Status: event.InProgress})
 		feed(event.Event{Kind: event.KindDiagnosis, Scope: "data/database", Phase: g.Phase, Group: g.ID, Object: &o, Status: event.Degraded, Cause: "no image"})
-		expect("◑ " + g.ID + "   degraded")
+		expect("◑ " + g.Name + "   degraded")
 	})
 }
 

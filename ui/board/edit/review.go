@@ -58,7 +58,7 @@ func (e *Edit) lines(w int) (lines []canvas.Line) {
 	for _, c := range single {
 		if c.Group != group {
 			group = c.Group
-			lines = append(lines, canvas.Line{}, canvas.Plain(theme.Strong, canvas.Clean(group)))
+			lines = append(lines, canvas.Line{}, canvas.Plain(theme.Strong, e.Graph.Shorten(canvas.Clean(group))))
 		}
 		lines = append(lines, inspector.ChangeLines(c, names, w, e.Theme.Lines.Ellipsis)...)
 	}

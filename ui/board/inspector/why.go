@@ -57,24 +57,43 @@ func (s Subject) groups() []*event.GroupState {
 
 // Groups says what a stack does to a release, and lists its groups with their objects, below an empty line; nil for another group.
 func (s Subject) Groups() []canvas.Line {
-	groups, names := s.groups(), 0
+	groups, width := s.groups(), 0
 	if len(groups) == 0 {
 		return nil
 	}
-	for _, g := range groups {
-		names = max(names, canvas.Width(g.ID))
+	names := groupNames(groups)
+	for _, name := range names {
+		width = max(width, canvas.Width(name))
 	}
 	_, total := s.ReleaseObjects(s.Node)
 	lines := []canvas.Line{nil, {{Role: theme.Strong, Text: s.Planned(s.Node)}, {Role: theme.Text, Text: ": " + text.Count(len(groups), "group") + ", " + text.Count(total, "object")}}}
-	for _, g := range groups {
+	for at, g := range groups {
 		mark, objects := s.MarkInRelease(g), make([]string, len(g.Objects))
 		for i, o := range g.Objects {
 			objects[i] = s.Graph.Object(o.Object)
 		}
-		lines = append(lines, canvas.Line{{Role: mark.Role, Text: mark.Glyph + " "}, {Role: theme.Text, Text: canvas.Pad(g.ID, names)},
+		lines = append(lines, canvas.Line{{Role: mark.Role, Text: mark.Glyph + " "}, {Role: theme.Text, Text: canvas.Pad(names[at], width)},
 			{Role: mark.Role, Text: "  " + canvas.Pad(mark.Word, len("in progress"))}, {Role: theme.Quiet, Text: "  " + strings.Join(objects, ", ")}})
 	}
 	return lines
+}
+
+// groupNames returns how the release's own screen calls its groups: without the chart if there is only one.
+func groupNames(groups []*event.GroupState) (names []string) {
+	charts := map[string]bool{}
+	for _, g := range groups {
+		if g.Chart != "" {
+			charts[g.Chart] = true
+		}
+	}
+	for _, g := range groups {
+		name := g.ID
+		if len(charts) == 1 && g.Chart != "" {
+			name = cmp.Or(g.Name, name)
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 // releaseLines list the objects that a running release of a stack waits for. The cause of a degraded one is the release's.

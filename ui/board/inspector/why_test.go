@@ -3,6 +3,9 @@ package inspector
 import (
 	"strings"
 	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
 )
 
 // TestShortWhy omits what the heading says already, and leaves other sentences alone.
@@ -28,5 +31,20 @@ func TestLogHasItsHeading(t *testing.T) {
 		if got := strings.Join(withHeading(lines, from), "|"); got != want {
 			t.Errorf("from %d: %q, want %q", from, got, want)
 		}
+	}
+}
+
+// TestGroupNames: groups of one chart are called without it, as on the release's own screen.
+func TestGroupNames(t *testing.T) {
+	group := func(chart, name string) *event.GroupState {
+		return &event.GroupState{Group: &plan.Group{ID: chart + ":" + name, Chart: chart, Name: name}}
+	}
+	namespace := &event.GroupState{Group: &plan.Group{ID: "namespace:shop"}}
+	one := []*event.GroupState{namespace, group("shop", "db"), group("shop", "api")}
+	if got := strings.Join(groupNames(one), " "); got != "namespace:shop db api" {
+		t.Errorf("groups of one chart are %s", got)
+	}
+	if got := strings.Join(groupNames(append(one, group("mail", "api"))), " "); got != "namespace:shop shop:db shop:api mail:api" {
+		t.Errorf("groups of two charts are %s", got)
 	}
 }
