@@ -183,7 +183,7 @@ func (l *Layout) wrapCard(c *Card, room int) int {
 	grown := 0
 	for i := 0; i < len(c.rows) && room > grown; i++ {
 		r := c.rows[i]
-		if r.kind != reasonRow || r.o != nil && !r.o.InTrouble() && len(r.o.Drift) == 0 && !picture.IsUnfinished(c.Node.Status) {
+		if r.kind != reasonRow || r.o != nil && !r.o.InTrouble() && r.o.Status != event.Applying && len(r.o.Drift) == 0 && !picture.IsUnfinished(c.Node.Status) {
 			continue // in progress, without a problem
 		}
 		label := l.reasonLabel(r)
