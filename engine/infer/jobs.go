@@ -50,7 +50,7 @@ func (r *reader) migrationEdges() {
 // both call a workload or use a database that they have in common, and the Job does not call the workload itself.
 func (r *reader) namedPreparationEdges() {
 	for _, n := range r.nodes {
-		if !n.isWorkload || n.kind.Group == "batch" || n.idle() {
+		if !n.serves() {
 			continue
 		}
 		for _, j := range r.nodes {

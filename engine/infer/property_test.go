@@ -121,8 +121,8 @@ func found(o *Order) []Edge {
 }
 
 // TestProperties checks the orders of random releases: each has a plan, the edges have no cycle, every
-// reference is an edge (R61), the order of the input does not matter, and without an object only its
-// own edges are missing.
+// reference is an edge (R61), Jobs serve nothing (R62), the order of the input does not matter, and
+// without an object only its own edges are missing.
 func TestProperties(t *testing.T) {
 	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -135,6 +135,7 @@ func TestProperties(t *testing.T) {
 		checkAcyclic(t, seed, o)
 		checkNamed(t, seed, o, all)
 		checkKept(t, seed, o, p)
+		checkServers(t, seed, o, all)
 
 		shuffled := slices.Clone(all)
 		rnd.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
@@ -203,6 +204,19 @@ func checkKept(t *testing.T, seed uint64, o *Order, p *plan.Plan) {
 		from, to := in[e.From], in[e.To]
 		if from.Chart == to.Chart && !behind[from.ID][to.ID] {
 			t.Fatalf("seed %d: %s is not kept", seed, e)
+		}
+	}
+}
+
+// checkServers checks that nothing waits for the service of a Job or of a workload with 0 replicas (R62).
+func checkServers(t *testing.T, seed uint64, o *Order, all []Object) {
+	pods := map[plan.Object]refs.Pods{}
+	for _, x := range all {
+		pods[x.Object], _ = refs.FindPods(x.Object, x.Fields)
+	}
+	for _, e := range found(o) {
+		if e.Strength == Serving && (e.To.Group == "batch" || pods[e.To].None) {
+			t.Fatalf("seed %d: %s", seed, e)
 		}
 	}
 }

@@ -37,6 +37,9 @@ func (n *node) name() plan.Object { return n.Object.Object }
 // CronJob is not idle.
 func (n *node) idle() bool { return n.isWorkload && n.pods.None && n.name().Kind != "CronJob" }
 
+// serves reports whether the object is a workload that keeps running, so that others can wait for its service.
+func (n *node) serves() bool { return n.isWorkload && n.kind.Group != "batch" && !n.idle() }
+
 // reader collects the edges between the objects of a release.
 type reader struct {
 	nodes    []*node // by object, without duplicates
@@ -218,7 +221,7 @@ func (r *reader) serversOf(s *node) []*node {
 	r.serversCache[s] = nil // in case ExternalNames form a cycle
 	var found []*node
 	if selector, _ := s.root.At("spec", "selector").Value.(map[string]any); len(selector) > 0 {
-		found = slices.DeleteFunc(r.labelledWorkloads(s.name().Namespace, selector), func(n *node) bool { return n.kind.Group == "batch" || n.idle() })
+		found = slices.DeleteFunc(r.labelledWorkloads(s.name().Namespace, selector), func(n *node) bool { return !n.serves() })
 	}
 	if other := s.root.At("spec", "externalName").Text(); other != "" {
 		if to := r.resolve(other, s.name().Namespace); to.service != nil {

@@ -270,7 +270,7 @@ func (r *reader) operatorEdges() {
 		}
 		for _, p := range n.permissions {
 			for _, group := range p.groups {
-				if p.writes() && p.coversStatus(group) && !n.idle() {
+				if p.writes() && p.coversStatus(group) && n.serves() {
 					r.addController(n, p, group, custom[group])
 				}
 				r.addDefinitions(n, p, group, defined[group])
