@@ -108,13 +108,16 @@ func differences(a, b *charts.Rendered) map[string]bool {
 	return out
 }
 
-// content returns the objects, the hooks and the notes of a rendering by name.
+// content returns the objects of a rendering by name, its hooks by template, because their names may
+// contain random text, and its notes.
 func content(r *charts.Rendered) map[string]any {
 	out := objects(r)
 	for _, h := range r.Release.Hooks {
-		name := h.Path + " " + h.Kind + "/" + h.Name
-		text, _ := out[name].(string)
-		out[name] = text + h.Manifest
+		at := fmt.Sprintf("hook %s of %s", h.Kind, h.Path)
+		for n := 2; out[at] != nil; n++ {
+			at = fmt.Sprintf("hook %s %d of %s", h.Kind, n, h.Path)
+		}
+		out[at] = h.Manifest
 	}
 	out["the notes"] = r.Release.Info.Notes
 	return out

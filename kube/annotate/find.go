@@ -12,8 +12,12 @@ import (
 	"lockstep/kube/charts"
 )
 
-// errRenamed is the reason to refuse an object whose name contains random text or the time.
-var errRenamed = errors.New("its name changes with each rendering; give it a fixed name")
+// The reasons to refuse a place: its template can no longer be rendered, or the names of its objects contain random text
+// or the time, and so many differ that align cannot match them.
+var (
+	errBroken  = errors.New("annotations there would break its YAML")
+	errRenamed = errors.New("its name changes with each rendering; give it a fixed name")
+)
 
 // mark is the annotation that identifies the objects of a place in a trial rendering.
 const mark = "lockstep/place"
@@ -58,10 +62,7 @@ func (w *writer) usable(places []*foundPlace) ([]*foundPlace, error) {
 	case w.ctx.Err() != nil:
 		return nil, w.ctx.Err()
 	case len(places) == 1:
-		places[0].place.refusal = "annotations there would break its YAML"
-		if errors.Is(failed, errRenamed) {
-			places[0].place.refusal = errRenamed.Error()
-		}
+		places[0].place.refusal = failed.Error()
 		return nil, nil
 	}
 	half := len(places) / 2
@@ -84,7 +85,7 @@ func (w *writer) mark(places []*foundPlace) error {
 	}
 	r, err := w.render(marks)
 	if err != nil {
-		return err
+		return errBroken
 	}
 	if err := w.checkUnchanged(r); err != nil {
 		return err
@@ -142,8 +143,8 @@ func (w *writer) checkUnchanged(r *charts.Rendered) error {
 }
 
 // align renames objects whose names contain random text or the time to their names in the first
-// rendering. It matches them by kind, chart and template, if each rendering has exactly one such
-// object there.
+// rendering. It matches them by kind, chart and template, in the order of the template, if each rendering
+// has as many such objects there.
 func align(first, r *charts.Rendered) {
 	type origin struct {
 		kind        plan.GroupKind
@@ -162,10 +163,13 @@ func align(first, r *charts.Rendered) {
 	}
 	missing := unmatched(first, r)
 	for at, here := range unmatched(r, first) {
-		if len(here) == 1 && len(missing[at]) == 1 {
-			name := first.Resources[missing[at][0]].Object.Name
-			r.Resources[here[0]].Object.Name = name
-			r.Docs[here[0]].Object.SetName(name)
+		if len(here) != len(missing[at]) {
+			continue
+		}
+		for n, i := range here {
+			name := first.Resources[missing[at][n]].Object.Name
+			r.Resources[i].Object.Name = name
+			r.Docs[i].Object.SetName(name)
 		}
 	}
 }
