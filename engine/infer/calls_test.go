@@ -348,6 +348,25 @@ func TestWaitLoops(t *testing.T) {
 	}
 }
 
+// TestDatabaseNames: workloads wait for the Job that prepares their database, whatever database it is and whichever
+// variable names its hosts (R63).
+func TestDatabaseNames(t *testing.T) {
+	for _, name := range append([]string{"db", "cqlsh"}, databaseNames...) {
+		key := strings.ToUpper(name)
+		for _, variable := range []string{key + "_HOST: a.example.com", key + "_SERVERS: a.example.com", key + "_CONTACT_POINTS: 'b.example.com:1, a.example.com'", "URL: '" + name + "://u:p@a.example.com:1/x'"} {
+			if strings.HasPrefix(variable, "URL") && !slices.Contains(databaseNames, name) {
+				continue
+			}
+			key, value, _ := strings.Cut(variable, ": ")
+			spec := "{containers: [{env: [{name: " + key + ", value: " + value + "}]}]}"
+			other := "{containers: [{env: [{name: DATABASE_HOST, value: a.example.com}]}]}"
+			if got := short(From("shop", nil, objects(t, pod("Job", "migrate", other)+pod("Deployment", "web", spec))).Edges); !slices.Equal(got, []string{"Deployment/web > Job/migrate soft"}) {
+				t.Errorf("%s: %q", variable, got)
+			}
+		}
+	}
+}
+
 // TestDoubt: reasons that do not prove the order of a Job and a workload, or that contradict each
 // other, have no effect (R63, R66).
 func TestDoubt(t *testing.T) {

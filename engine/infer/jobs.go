@@ -163,8 +163,13 @@ func hasPort(s *node, ok func(string) bool) bool {
 	return slices.ContainsFunc(s.root.At("spec", "ports").Each(), func(p refs.Field) bool { return ok(formatNumber(p.At("port").Value)) })
 }
 
+// databaseNames are databases, by their names in keys and URLs.
+var databaseNames = []string{
+	"postgres", "postgresql", "mysql", "mariadb", "mongo", "mongodb", "mssql", "sqlserver", "oracle", "cockroach", "cockroachdb", "clickhouse", "cassandra", "scylla", "couchdb",
+}
+
 // databaseURL matches the URL of a database up to its host.
-var databaseURL = regexp.MustCompile(`(?i)\b(?:postgres(?:ql)?|mysql|mariadb|mongodb|clickhouse|sqlserver|jdbc:[a-z]+|cockroachdb|cassandra)(?:\+\w+)?://(?:[^@/\s"']*@)?([a-z0-9](?:[-a-z0-9.]*[a-z0-9])?)(?:[:/?,\s"']|$)|@tcp\(([-a-z0-9.]+)|tcp://(?:[^@/\s"']*@)?([-a-z0-9.]+):9000\b`)
+var databaseURL = regexp.MustCompile(`(?i)\b(?:jdbc:[a-z]+|` + strings.Join(databaseNames, "|") + `)(?:\+\w+)?://(?:[^@/\s"']*@)?([a-z0-9](?:[-a-z0-9.]*[a-z0-9])?)(?:[:/?,\s"']|$)|@tcp\(([-a-z0-9.]+)|tcp://(?:[^@/\s"']*@)?([-a-z0-9.]+):9000\b`)
 
 // databases returns the databases in the configuration of a workload, with the fields that name them:
 // Services of the release, external hosts, and entries of Secrets outside the release.
@@ -202,8 +207,10 @@ func (r *reader) containerDatabases(n *node, c refs.Field, found map[hostRef]str
 	vars := r.variables(n, c)
 	for _, key := range sortedKeys(vars) {
 		v := vars[key]
-		if host := before(v.text, ":"); namesDatabaseHost(key) && hostName.MatchString(host) {
-			r.addDatabase(n, host, v.path, found)
+		for host := range strings.SplitSeq(v.text, ",") {
+			if host = before(strings.TrimSpace(host), ":"); namesDatabaseHost(key) && hostName.MatchString(host) {
+				r.addDatabase(n, host, v.path, found)
+			}
 		}
 		r.databaseURLs(n, v.text, v.path, found)
 	}
@@ -246,7 +253,7 @@ func (r *reader) addDatabase(n *node, host, path string, found map[hostRef]strin
 // hasDatabaseWord reports whether a key contains a word for a database.
 func hasDatabaseWord(key string) bool {
 	return slices.ContainsFunc(splitWords(key), func(w string) bool {
-		return slices.Contains([]string{"db", "database", "postgres", "postgresql", "pg", "mysql", "mariadb", "mongo", "mongodb", "sql", "jdbc", "mssql", "oracle", "cockroach", "clickhouse"}, w)
+		return slices.Contains(databaseNames, w) || slices.Contains([]string{"db", "database", "pg", "sql", "cql", "cqlsh", "jdbc"}, w)
 	})
 }
 

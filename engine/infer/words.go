@@ -12,7 +12,7 @@ import (
 var (
 	hostWords = []string{
 		"host", "hosts", "hostname", "url", "urls", "uri", "uris", "addr", "addrs", "address", "addresses", "endpoint", "endpoints", "server", "servers",
-		"service", "svc", "upstream", "upstreams", "dsn", "broker", "brokers", "seeds", "nodes", "proxy", "backend", "backends", "connection", "connect", "dns", "master", "gateway", "target", "targets", "peers", "remote", "ip", "bootstrap",
+		"service", "svc", "upstream", "upstreams", "dsn", "broker", "brokers", "seeds", "points", "nodes", "proxy", "backend", "backends", "connection", "connect", "dns", "master", "gateway", "target", "targets", "peers", "remote", "ip", "bootstrap",
 	}
 	ownWords  = []string{"no", "noproxy", "allowed", "trusted", "advertise", "advertised", "cors", "san", "sans", "publish", "external", "public", "election"}
 	nameWords = []string{
