@@ -1,6 +1,8 @@
 package infer
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -23,6 +25,7 @@ func (r *reader) waitEdges() {
 			w := waiter{reader: r, node: n, container: c, script: script, why: Reason{Path: c.Path, By: by, proof: true}, isInit: i < inits}
 			w.addWorkloads()
 			w.addProbes()
+			w.addEntrypoint(vars)
 			if w.isInit {
 				w.addByName()
 			}
@@ -167,6 +170,63 @@ func (w *waiter) targets(command string) []mention {
 		}
 	}
 	return found
+}
+
+// entrypointVariables are the variables of kubernetes-entrypoint with the kinds of the objects that they list.
+var entrypointVariables = map[string]plan.GroupKind{
+	"DEPENDENCY_SERVICE": service, "DEPENDENCY_JOBS": job, "DEPENDENCY_JOBS_JSON": job, "DEPENDENCY_DAEMONSET": daemonSet, "DEPENDENCY_POD_JSON": {Kind: "Pod"},
+}
+
+// dependency is an object, or pods by their labels, that kubernetes-entrypoint waits for.
+type dependency struct {
+	Namespace, Name string
+	Labels          map[string]any
+}
+
+// addEntrypoint adds what the program kubernetes-entrypoint waits for.
+func (w *waiter) addEntrypoint(vars map[string]variable) {
+	if !strings.Contains(w.container.At("image").Text()+" "+w.script, "kubernetes-entrypoint") {
+		return
+	}
+	for _, name := range sortedKeys(entrypointVariables) {
+		kind := entrypointVariables[name]
+		for _, d := range dependencies(vars[name].text) {
+			namespace := cmp.Or(d.Namespace, w.node.name().Namespace)
+			w.addObject(plan.Object{Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: d.Name})
+			for _, to := range w.reader.labelledWorkloads(namespace, d.Labels) {
+				if kind != job || to.kind == job {
+					w.add(to, name)
+				}
+			}
+		}
+	}
+}
+
+// dependencies reads a list of kubernetes-entrypoint: "name,namespace:name" or JSON.
+func dependencies(text string) (all []dependency) {
+	if strings.HasPrefix(text, "[") {
+		_ = json.Unmarshal([]byte(text), &all) // the program refuses the rest
+		return all
+	}
+	for entry := range strings.SplitSeq(text, ",") {
+		namespace, name, ok := strings.Cut(strings.TrimSpace(entry), ":")
+		if !ok {
+			namespace, name = "", namespace
+		}
+		all = append(all, dependency{Namespace: namespace, Name: name})
+	}
+	return all
+}
+
+// addObject adds a workload of the release, or the workloads behind a Service.
+func (w *waiter) addObject(name plan.Object) {
+	switch to := w.reader.byObject[name]; {
+	case to == nil:
+	case to.kind == service:
+		w.waitFor(mention{target: target{service: to}, word: name.Name})
+	default:
+		w.add(to, name.Name)
+	}
 }
 
 // onlyWaits reports whether the name or the image of an init container says that it only waits.

@@ -84,6 +84,15 @@ func TestWaitingContainers(t *testing.T) {
 		"of a Job":          {jobs + web("name: w, image: groundnuty/k8s-wait-for, args: [job-wr, shop-db-migrations]"), migrated},
 		"by labels":         {db + web("name: w, command: [kubectl, wait, --for=condition=ready, pod, -l, app=db]"), waits},
 		"rollout":           {db + web("name: w, command: [kubectl, rollout, status, statefulset/db]"), waits},
+
+		"entrypoint, Services":         {db + web("image: x/kubernetes-entrypoint:1, env: [{name: DEPENDENCY_SERVICE, value: 'other:db,ns:db'}]"), waits},
+		"entrypoint, other namespaces": {jobs + web("image: x/kubernetes-entrypoint:1, env: [{name: DEPENDENCY_JOBS, value: 'other:shop-db-migrations'}]"), nil},
+		"entrypoint, Jobs":             {jobs + web("command: [/kubernetes-entrypoint], env: [{name: DEPENDENCY_JOBS, value: 'image-sync, shop-db-migrations'}]"), migrated},
+		"entrypoint, Jobs as JSON":     {jobs + web(`command: [kubernetes-entrypoint], env: [{name: DEPENDENCY_JOBS_JSON, value: '[{"name": "shop-db-migrations"}]'}]`), migrated},
+		"entrypoint, labels of Jobs":   {jobs + web(`command: [kubernetes-entrypoint], env: [{name: DEPENDENCY_JOBS_JSON, value: '[{"labels": {"app": "shop-db-migrations"}}]'}]`), migrated},
+		"entrypoint, pods":             {db + web(`command: [kubernetes-entrypoint], env: [{name: DEPENDENCY_POD_JSON, value: '[{"namespace": "ns", "labels": {"app": "db"}}]'}]`), waits},
+		"entrypoint, DaemonSets":       {pod("DaemonSet", "node", "{}") + web("command: [kubernetes-entrypoint], env: [{name: DEPENDENCY_DAEMONSET, value: node}]"), []string{"Deployment/web > DaemonSet/node serving"}},
+		"another program":              {jobs + web("name: w, env: [{name: DEPENDENCY_JOBS, value: shop-db-migrations}]"), nil},
 	}.run(t)
 }
 
