@@ -132,6 +132,8 @@ func (c candidate) doubt(r *reader, dotted bool) int {
 	}
 	key := c.lineKey(line[:at])
 	switch {
+	case c.isUser(), bucket.MatchString(line[:at]):
+		return -1
 	case !c.env && strings.Contains(c.text, "\n") && key == "targets":
 		return -1 // the configuration of a monitor, which works without the Service
 	case slices.Contains([]string{"dnsNames", "commonName"}, key) && !c.isAddress():
@@ -155,6 +157,18 @@ var beforeDefault = regexp.MustCompile(`[(\[{,]\s*["']?[A-Z][A-Z0-9]*_(HOST|HOST
 func (c candidate) isAddress() bool {
 	lead := c.text[:c.from]
 	return strings.HasSuffix(lead, "://") || strings.HasSuffix(lead, "tcp(") || strings.HasSuffix(lead, "/dev/tcp/") || inURL(lead) || c.portFollows()
+}
+
+// urlEnds are the characters after the user or the host of a URL, bucket matches the start of a URL without a host.
+const urlEnds = "@/?#,;|<> \t\n\"'"
+
+var bucket = regexp.MustCompile(`\b(?:s3a?|gs|file)://$`)
+
+// isUser reports whether the word is in the user or the password of a URL.
+func (c candidate) isUser() bool {
+	start, rest := strings.LastIndex(c.text[:c.from], "://"), c.text[c.to:]
+	end := strings.IndexAny(rest, urlEnds)
+	return start >= 0 && !strings.ContainsAny(c.text[start+3:c.from], urlEnds) && end >= 0 && rest[end] == '@'
 }
 
 // isInKey reports whether the key contains the name of the Service, and a port follows:
