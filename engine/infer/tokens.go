@@ -249,7 +249,7 @@ func (c candidate) isCommandTarget() bool {
 }
 
 // hostCommand matches a command up to its host: nslookup x, curl -s x, nc -z x.
-var hostCommand = regexp.MustCompile(`(?:(?:^|[\s"'(;&|])(?:nslookup|ping|curl|wget|nc|ncat|netcat|telnet|dig|a?hosts|cqlsh|mongosh?|wait-for|wait-for-it)(?:\.sh)?(?:\s+--?[\w-]+(?:[= ]\d+)?)*|(?:^|[\s"'])(?:-h|-H|--host|--server))[\s=]+["']?$`)
+var hostCommand = regexp.MustCompile(`(?:(?:^|[\s"'(;&|])(?:nslookup|ping|curl|wget|nc|ncat|netcat|telnet|dig|host|a?hosts(?:v[46])?|cqlsh|wait-for|wait-for-it)(?:\.sh)?(?:\s+[-+]{1,2}[\w-]+(?:=\S+| \d+| /\S+| [A-Z]+)?)*|(?:^|[\s"'])(?:-h|-H|--host|--server))[\s=]+["']?$`)
 
 // leadingNumber returns the number that is the first word of a text, or "".
 func leadingNumber(text string) string {

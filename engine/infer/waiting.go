@@ -164,12 +164,39 @@ func (w *waiter) targets(command string) []mention {
 			continue // the path of a URL
 		}
 		to := w.reader.lookupWord(command[i:j], command[j:], namespace)
-		if to.service != nil && !otherOption.MatchString(lead) && strings.TrimSpace(lead) != "" &&
-			(!dockerize || strings.HasSuffix(strings.TrimRight(lead[:start], " ="), "-wait")) {
+		if to.service == nil || otherOption.MatchString(lead) || dockerize && !strings.HasSuffix(strings.TrimRight(lead[:start], " ="), "-wait") {
+			continue
+		}
+		c := candidate{text: command, from: i, to: j, service: to.service}
+		if c.isPolled(to.dotted) || waitProgram.MatchString(command) && strings.TrimSpace(lead) != "" {
 			found = append(found, mention{target: to, word: command[i:j]})
 		}
 	}
 	return found
+}
+
+var (
+	// portAfter matches the port after a host, hostOption an option or a setting up to its value.
+	portAfter  = regexp.MustCompile(`^:(?:\d|\$)`)
+	hostOption = regexp.MustCompile(`(?:^|[\s"'])(?:-{1,2}([A-Za-z][\w-]*)[ =]|([A-Za-z]\w*)=)["']?$`)
+)
+
+// isPolled reports whether a command that checks a host calls the word, which may as well be the name of a database, a
+// user or a bucket. dotted means that the word is a DNS name of several parts.
+func (c candidate) isPolled(dotted bool) bool {
+	lead := c.text[:c.from]
+	switch {
+	case c.isUser(), bucket.MatchString(lead):
+		return false
+	case dotted, strings.HasSuffix(lead, "://"), inURL(lead), strings.HasSuffix(lead, "/dev/tcp/"), strings.HasSuffix(lead, "/dev/udp/"):
+		return true
+	case strings.HasSuffix(lead, "/"):
+		return false
+	case portAfter.MatchString(c.text[c.to:]), c.isCommandTarget():
+		return true
+	}
+	option := hostOption.FindStringSubmatch(lead)
+	return option != nil && callsHost(option[1]+option[2])
 }
 
 // entrypointVariables are the variables of kubernetes-entrypoint with the kinds of the objects that they list.
