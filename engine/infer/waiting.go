@@ -83,17 +83,27 @@ var (
 
 // addWorkloads adds the workloads that kubectl wait, kubectl rollout status or k8s-wait-for waits for.
 func (w *waiter) addWorkloads() {
-	if !strings.Contains(w.script+w.container.At("image").Text(), "wait") && !strings.Contains(w.script, "rollout status") {
+	if strings.Contains(imageName(w.container), "wait") {
+		w.addOperands(w.script)
 		return
 	}
+	for _, s := range separator.Split(w.script, -1) {
+		if m := waitCommand.FindStringSubmatch(s); m != nil && !waitForDeletion.MatchString(s) {
+			w.addOperands(m[1])
+		}
+	}
+}
+
+// addOperands adds the workloads that the operands of a waiting command name or select.
+func (w *waiter) addOperands(operands string) {
 	namespace := w.node.name().Namespace
-	for _, m := range waitTarget.FindAllStringSubmatch(w.script, -1) {
+	for _, m := range waitTarget.FindAllStringSubmatch(operands, -1) {
 		kind := kindByWord[m[1]]
 		if to := w.reader.byObject[plan.Object{Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: m[2]}]; to != nil {
 			w.add(to, m[0])
 		}
 	}
-	for _, m := range waitSelector.FindAllStringSubmatch(w.script, -1) {
+	for _, m := range waitSelector.FindAllStringSubmatch(operands, -1) {
 		labels := map[string]any{}
 		for pair := range strings.SplitSeq(m[1], ",") {
 			key, value, _ := strings.Cut(pair, "=")
@@ -116,6 +126,9 @@ var (
 		`(?:echo\s.*)?/dev/(?:tcp|udp)/)`)
 	// waitProgram matches a program that waits until a host answers.
 	waitProgram = regexp.MustCompile(leading + `(?:wait-for[-\w]*(?:\.sh)?|wait_for\w*(?:\.sh)?|wait4x|wait-on|waitport|cub|dockerize|\S*wait-for-it(?:\.sh)?)\s`)
+	// waitCommand matches kubectl wait and kubectl rollout status up to the end of their operands.
+	waitCommand     = regexp.MustCompile(leading + `(?:(?:kubectl|oc)\s+(?:-\S+(?:[ =][^-\s]\S*)?\s+)*)?(?:wait|rollout\s+status)\s(.*)`)
+	waitForDeletion = regexp.MustCompile(`--for[= ]["']?delete\b`)
 	// loop matches the start of a loop, sleepLoop a for loop that sleeps.
 	loop      = regexp.MustCompile(`^\s*(?:\S*sh\s+-\w+\s+)?["']?(?:until|while)\b`)
 	sleepLoop = regexp.MustCompile(`\bfor\b(?s:.*)\bsleep\b`)

@@ -105,6 +105,12 @@ func TestWaitingContainers(t *testing.T) {
 		"of a Job":          {jobs + web("name: w, image: groundnuty/k8s-wait-for, args: [job-wr, shop-db-migrations]"), migrated},
 		"by labels":         {db + web("name: w, command: [kubectl, wait, --for=condition=ready, pod, -l, app=db]"), waits},
 		"rollout":           {db + web("name: w, command: [kubectl, rollout, status, statefulset/db]"), waits},
+		"in a namespace":    {db + web("name: w, command: [sh, -c, 'set -e; until kubectl -n ns wait statefulset/db --for=jsonpath={.status.readyReplicas}=1; do sleep 1; done']"), waits},
+		"scales it":         {db + web("name: w, command: [sh, -c, 'kubectl scale statefulset db --replicas=0; echo done waiting']"), nil},
+		"until it is gone":  {db + web("name: w, command: [sh, -c, 'kubectl wait --for=delete statefulset/db --timeout=60s']"), nil},
+		"until pods are":    {db + web("name: w, command: [sh, -c, 'while kubectl get pods -l app=db | grep -q Running; do echo waiting; sleep 2; done']"), nil},
+		"another Job":       {db + web("name: w, command: [sh, -c, 'kubectl wait --for=condition=complete job/other; kubectl rollout restart statefulset db']"), nil},
+		"an echo":           {db + web("name: w, command: [sh, -c, 'echo wait before statefulset db can start']"), nil},
 
 		"entrypoint, Services":         {db + web("image: x/kubernetes-entrypoint:1, env: [{name: DEPENDENCY_SERVICE, value: 'other:db,ns:db'}]"), waits},
 		"entrypoint, other namespaces": {jobs + web("image: x/kubernetes-entrypoint:1, env: [{name: DEPENDENCY_JOBS, value: 'other:shop-db-migrations'}]"), nil},
