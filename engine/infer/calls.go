@@ -105,9 +105,22 @@ func (r *reader) readContainer(n *node, c refs.Field, vars map[string]variable) 
 	for _, e := range c.At("env").Each() {
 		name, value := e.At("name").Text(), e.At("value")
 		v := vars[name]
-		r.addCalls(n, Serving, r.mentions(v.text, n.name().Namespace, name, true), Reason{In: v.in, Path: v.path, By: v.by}, "env "+name)
+		for _, m := range r.mentions(v.text, n.name().Namespace, name, true) {
+			why := Reason{In: v.in, Path: v.path, By: v.by}
+			if n.kind == job && r.haveVariable(r.serversOf(m.service), name, v.text) {
+				why.shared, why.doubt = true, 3 // any other reason is better
+			}
+			r.addCalls(n, Serving, []mention{m}, why, "env "+name)
+		}
 		r.addSetting(n, value, name, value.Text())
 	}
+}
+
+// haveVariable reports whether a container of one of the workloads has a variable with the same value.
+func (r *reader) haveVariable(workloads []*node, name, value string) bool {
+	return slices.ContainsFunc(workloads, func(n *node) bool {
+		return slices.ContainsFunc(n.containers(), func(c refs.Field) bool { return r.variables(n, c)[name].text == value })
+	})
 }
 
 // variable is an environment variable of a container.

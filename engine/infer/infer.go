@@ -60,6 +60,8 @@ type Reason struct {
 	// allEntries is set if all entries of a ConfigMap or Secret become variables of the container,
 	// which may not need all of them.
 	allEntries bool
+	// shared is set if the called workload has the same variable as the Job that calls it: it may be its own address.
+	shared bool
 }
 
 // Dropped is an edge that was dropped, and why.

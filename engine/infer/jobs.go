@@ -265,8 +265,9 @@ func (r *reader) dropDoubtful() {
 	for at, e := range r.found {
 		from, to := r.nodes[at.from], r.nodes[at.to]
 		reverse, both := r.found[arc{at.to, at.from}]
-		// A pod may not need every entry of a ConfigMap or Secret that becomes its environment.
-		isReverseWeak := reverse.Reason.allEntries && (reverse.Strength == Soft || to.kind == job)
+		// A pod may not need every entry of a ConfigMap or Secret that becomes its environment, nor a variable that it shares
+		// with the workload that it calls.
+		isReverseWeak := reverse.Reason.allEntries && reverse.Strength == Soft || to.kind == job && (reverse.Reason.allEntries || reverse.Reason.shared)
 		d := Dropped{Edge: e}
 		switch {
 		case e.isCertain():

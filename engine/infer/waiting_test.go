@@ -158,6 +158,10 @@ func TestJobsAndWorkloads(t *testing.T) {
 		"a Job that waits for a migration": {pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + pod("Job", "report", "{initContainers: [{name: migration-wait}], containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}"), nil, nil},
 		"a Job that reads all settings": {serviceOf("web") + pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + object("v1", "ConfigMap", "c", "data: {WEB_URL: 'http://web', DB_HOST: db.example.com}") +
 			pod("Job", "migrate", "{containers: [{envFrom: [{configMapRef: {name: c, optional: true}}]}]}"), []string{"Deployment/web > Job/migrate soft"}, []string{"Job/migrate > Deployment/web serving"}},
+		"a Job with the settings of the workload": {serviceOf("web") + pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}, {name: APP_URL, value: 'http://web'}]}]}") + pod("Job", "migrate", "{containers: [{env: [{name: DB_HOST, value: db.example.com}, {name: APP_URL, value: 'http://web'}]}]}"),
+			[]string{"Deployment/web > Job/migrate soft"}, []string{"Job/migrate > Deployment/web serving"}},
+		"a Job with the settings of the workload that also calls it": {serviceOf("web") + pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}, {name: APP_URL, value: 'http://web'}]}]}") + pod("Job", "migrate", "{containers: [{env: [{name: DB_HOST, value: db.example.com}, {name: APP_URL, value: 'http://web'}, {name: WEB_HOST, value: web}]}]}"),
+			nil, []string{"Deployment/web > Job/migrate soft", "Job/migrate > Deployment/web serving"}},
 		"a Job that prepares nothing": {pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + pod("Job", "report", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}"), nil, nil},
 	}
 	for name, tt := range tests {
