@@ -310,8 +310,14 @@ func TestSoftEdges(t *testing.T) {
 			[]string{"Job/j > Secret/s hard", "StatefulSet/db > Secret/s hard"}},
 		"a Secret of both": {serviceOf("app") + pod("StatefulSet", "app", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}") + pod("Job", "j", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}") + object("v1", "Secret", "s", ""),
 			[]string{"Job/j > Secret/s hard", "StatefulSet/app > Secret/s hard"}}, // what both use orders neither
-		"a certificate": {object("cert-manager.io/v1", "Certificate", "c", "spec: {secretName: tls}") + pod("Deployment", "web", "{containers: [{volumeMounts: [{name: v}]}], volumes: [{name: v, secret: {secretName: tls}}]}"), []string{"Deployment/web > Certificate/c soft"}},
-		"a policy":      {object("networking.k8s.io/v1", "NetworkPolicy", "p", "spec: {podSelector: {matchLabels: {app: web}}}") + pod("Deployment", "web", "{}"), []string{"Deployment/web > NetworkPolicy/p soft"}},
+		"a certificate": {object("cert-manager.io/v1", "Certificate", "c", "spec: {secretName: tls}") + pod("Deployment", "web", "{containers: [{volumeMounts: [{name: v}]}], volumes: [{name: v, secret: {secretName: tls}}]}"), []string{"Deployment/web > Certificate/c serving"}},
+		"a certificate on a cycle of calls": {object("cert-manager.io/v1", "Certificate", "c", "spec: {secretName: tls}") + serviceOf("web") +
+			pod("Deployment", "web", "{containers: [{volumeMounts: [{name: v}]}], volumes: [{name: v, secret: {secretName: tls}}]}") +
+			pod("Deployment", "op", "{serviceAccountName: sa, containers: [{env: [{name: API_URL, value: 'http://web'}]}]}") +
+			object(rbac+"/v1", "Role", "r", "rules: [{apiGroups: [cert-manager.io], resources: ['*'], verbs: ['*']}]") +
+			object(rbac+"/v1", "RoleBinding", "b", "roleRef: {kind: Role, name: r}\nsubjects: [{kind: ServiceAccount, name: sa, namespace: ns}]"),
+			[]string{"Deployment/op > RoleBinding/b hard", "Deployment/web > Certificate/c serving", "RoleBinding/b > Role/r hard"}},
+		"a policy": {object("networking.k8s.io/v1", "NetworkPolicy", "p", "spec: {podSelector: {matchLabels: {app: web}}}") + pod("Deployment", "web", "{}"), []string{"Deployment/web > NetworkPolicy/p soft"}},
 	}.run(t)
 }
 

@@ -55,7 +55,8 @@ type Reason struct {
 	By []plan.Object
 	// doubt ranks reasons of the same strength: the larger, the less certain.
 	doubt int
-	// proof is set for a command that waits: it overrides other evidence.
+	// proof is set for a command that waits, and for the creator of a Secret without which pods do not start: it overrides
+	// other evidence.
 	proof bool
 	// allEntries is set if all entries of a ConfigMap or Secret become variables of the container,
 	// which may not need all of them.

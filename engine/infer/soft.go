@@ -105,7 +105,8 @@ func waitsForOthers(n *node) bool {
 	})
 }
 
-// secretProducerEdges makes pods wait for the Certificate or ExternalSecret that creates their Secret.
+// secretProducerEdges makes pods wait for the Certificate or ExternalSecret that creates their Secret. If they cannot start
+// without the Secret, that is certain.
 func (r *reader) secretProducerEdges() {
 	producers := map[plan.Object]*node{}
 	for _, n := range r.nodes {
@@ -129,7 +130,11 @@ func (r *reader) secretProducerEdges() {
 		}
 		for _, ref := range n.refs {
 			if p := producers[ref.To]; p != nil && !ref.Optional && r.byObject[ref.To] == nil {
-				r.add(n, p, Soft, Reason{Path: ref.Path, Value: ref.To.Name, Text: fmt.Sprintf("%s names %s, which %s creates", ref.Path, ref.To, p.name())})
+				strength, needed := Soft, ref.Use == refs.Environment || ref.Use == refs.Volume
+				if needed {
+					strength = Serving
+				}
+				r.add(n, p, strength, Reason{Path: ref.Path, Value: ref.To.Name, Text: fmt.Sprintf("%s names %s, which %s creates", ref.Path, ref.To, p.name()), proof: needed})
 			}
 		}
 	}
