@@ -89,18 +89,38 @@ func (r *reader) commonTarget(a, b *node) string {
 // prepareWords matches Jobs that may prepare a database for others, migrationWords those that
 // certainly do, and otherWords Jobs that more likely use a prepared one.
 var (
-	prepareWords   = regexp.MustCompile(`(?i)migrat|schema|init|set-?up|bootstrap|boot-?load|prepare|upgrade|provision|seed(?:er|ing|\b|_)|alembic|flyway|liquibase|db[-_:]?(push|create|update|deploy)`)
+	prepareWords = regexp.MustCompile(`(?i)migrat|schema|(?:\b|_)(?:db|database)?init|init(?:\b|_|db)|set-?up|bootstrap|boot-?load|prepare|upgrade|provision|seed(?:er|ing|\b|_)|` +
+		`alembic|flyway|liquibase|(?:\b|_)db[-_: ]?(push|create|update|deploy)`)
 	migrationWords = regexp.MustCompile(`(?i)migrat|schema`)
 	otherWords     = regexp.MustCompile(`(?i)token|user|cert|bucket|topic|dashboard|password|secret`)
 )
 
 // prepares reports whether a Job prepares a database, by its name, image and commands.
 func prepares(n *node) bool {
-	text := n.name().Name
+	text, all := n.name().Name, ""
 	for _, c := range n.spec().At("containers").Each() {
-		text += " " + c.At("name").Text() + " " + c.At("image").Text() + " " + command(c)
+		text += " " + c.At("name").Text() + " " + c.At("image").Text() + " " + actions(command(c))
+		all += " " + command(c)
 	}
-	return prepareWords.MatchString(text) && (migrationWords.MatchString(text) || !otherWords.MatchString(text))
+	return prepareWords.MatchString(text) && (migrationWords.MatchString(text) || !otherWords.MatchString(text+all))
+}
+
+// In a command, flags only adjust what a program does, unless they say that it migrates. harmless matches other parts
+// that prepare no database: init processes, upgrades of packages and charts, and checks of migrations.
+var (
+	flags    = regexp.MustCompile(`(?:^|[\s"'])--?[a-zA-Z][-\w]*`)
+	harmless = regexp.MustCompile(`(?i)(?:dumb|docker|catatonit|tini)-init\b|sbin/init\b|\b(?:helm|apk|apt|apt-get|yum|dnf|pip3?)\s(?:\s*-\S+)*\s*upgrade|` +
+		`[-\w]*(?:\b|[-_])(?:check|verify|wait|skip|no)[-_](?:\w+[-_])*migrat[-\w]*`)
+)
+
+// actions returns a command without the parts that say nothing about what it prepares.
+func actions(command string) string {
+	return flags.ReplaceAllStringFunc(harmless.ReplaceAllString(command, ""), func(flag string) string {
+		if strings.Contains(flag, "migrat") {
+			return flag
+		}
+		return " "
+	})
 }
 
 // proxies matches programs in front of databases.

@@ -1,0 +1,36 @@
+package infer
+
+import (
+	"slices"
+	"testing"
+)
+
+// preparing returns a Job that runs a command, and a workload that uses the same database.
+func preparing(image, command string) string {
+	const env = ", env: [{name: DB_HOST, value: pg.example.com}]}]}"
+	return pod("Job", "once", "{containers: [{image: '"+image+"', command: [sh, -c, '"+command+"']"+env) + pod("Deployment", "web", "{containers: [{image: x"+env)
+}
+
+// TestPreparingCommands: the words of a command decide whether a Job prepares a database, not the letters in other words,
+// in flags and in the names of init processes (R63).
+func TestPreparingCommands(t *testing.T) {
+	prepares := func(image, command string) bool {
+		return slices.Contains(inferred(t, preparing(image, command)), "Deployment/web > Job/once soft")
+	}
+	commands := map[string]bool{
+		"app migrate": true, "app --migrate": true, "./init.sh": true, "initdb": true, "/db-init": true, "init_db.py": true, "dbinit": true, "app db:setup": true,
+		"superset db upgrade": true, "prisma db push": true, "rails db create": true, "flyway -url=x": true, "app seed": true, "psql -f schema.sql": true, "sh prepare": true,
+		"run-tests": false, "load-test": false, "report --type definitions": false, "check-migrations-are-done": false, "wait_for_migrations": false, "app --skip-migrations": false,
+		"helm upgrade x": false, "pip install --upgrade x": false, "apt-get -y upgrade": false, "pg_dump --schema-only": false, "kafka-topics.sh --bootstrap-server kafka:9092 --list": false,
+	}
+	for command, want := range commands {
+		for before, after := range map[string]string{"": "", "/usr/bin/dumb-init -- ": "", "/sbin/docker-init -- ": "", "apk add --initdb curl && ": "; sleep infinity", "cd /x; ": " --init-delay 5 --definitions /x"} {
+			if got := prepares("x:1", before+command+after); got != want {
+				t.Errorf("%s: %v", before+command+after, got)
+			}
+		}
+	}
+	if !prepares("example/db-init:1", "run") || !prepares("example/migrations", "run") || prepares("example/definitions:1", "run") {
+		t.Error("the image")
+	}
+}
