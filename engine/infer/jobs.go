@@ -123,8 +123,8 @@ func actions(command string) string {
 	})
 }
 
-// proxies matches programs in front of databases.
-var proxies = regexp.MustCompile(`pgbouncer|pgpool|pgcat|odyssey|pooler|proxy|maxscale|mysql-?router|mongos\b|exporter`)
+// proxies matches programs in front of databases. Other proxies are applications, which may have a database themselves.
+var proxies = regexp.MustCompile(`pgbouncer|pgpool|pgcat|odyssey|pooler|(?:\b(?:ha|db|pg|tcp|rds)|sql|postgres|database|mariadb|mongo(?:db)?|redis)-?proxy|proxysql|maxscale|mysql-?router|mongos\b|exporter$`)
 
 // isDatabaseOrProxy reports whether a workload is a database or a proxy in front of one. Migrations
 // need it, so it cannot wait for them.
@@ -142,13 +142,15 @@ func imageName(c refs.Field) string {
 	return before(before(image[strings.LastIndexByte(image, '/')+1:], "@"), ":")
 }
 
-// Ports, images and names of databases and other stores. clients matches the images and names of
-// programs that only use a store.
+// Ports, images and names of databases and other stores. Only words for its variant, such as server or cluster, and
+// versions follow the name of a store: redis-shop is an application. clients matches programs that only use a store.
 var (
 	databasePorts = map[string]bool{"5432": true, "3306": true, "1433": true, "1521": true, "27017": true, "9042": true, "26257": true, "5984": true, "8123": true}
 	storePorts    = map[string]bool{"6379": true, "5672": true, "9092": true, "2181": true, "9200": true, "11211": true, "2379": true, "4222": true}
-	storeImages   = regexp.MustCompile(`postgres|mysql|mariadb|mongo|redis|valkey|keydb|dragonfly|rabbitmq|kafka|redpanda|zookeeper|elasticsearch|opensearch$|clickhouse|minio|cassandra|scylla|` +
-		`etcd|^nats|memcached|couchdb|neo4j|influxdb|cockroach|seaweed|qdrant|weaviate|timescale|^spilo|mssql|percona|solr|pgvector|postgis`)
+	storeImages   = regexp.MustCompile(`(?:postgres(?:ql)?|mysqld?|mariadb|mongod?|redis|valkey|keydb|dragonfly|rabbitmq|kafka|redpanda|zookeeper|elasticsearch|opensearch|clickhouse|minio|cassandra|scylla|` +
+		`etcd|\bnats|memcached|couch|neo4j|influx|cockroach|seaweed(?:fs)?|qdrant|weaviate|timescale|\bspilo|mssql|percona|solr|pgvector|postgis)(?:db)?` +
+		`(?:[-_.\d]+(?:server|cluster|ha|replica|replicas|replication|repmgr|galera|xtradb|innodb|sharded|shard|sentinel|stack|streaming|keeper|kraft|primary|secondary|arbiter|master|slave|leader|follower|` +
+		`read|data|hot|warm|cold|coordinating|ingest|standalone|node|nodes|broker|brokers|pool|distributed|volume|filer|es|default|oss|enterprise|community|native|edge|gis|alpine|debian|ubuntu|linux|centos|rhel|ubi)?)*$`)
 	storeNames = regexp.MustCompile(`(?:^|-)(?:db|database|zk)\d*$`)
 	clients    = regexp.MustCompile(`exporter|operator|connect|dashboard|console|manager|ui$|admin|proxy|backup|client|tools|express|commander|insight|controller|webhook|migrat|init`)
 )

@@ -34,3 +34,27 @@ func TestPreparingCommands(t *testing.T) {
 		t.Error("the image")
 	}
 }
+
+// TestStoresAndProxies: an application is no store or proxy because of a part of its name or image: it waits for its
+// migration (R63).
+func TestStoresAndProxies(t *testing.T) {
+	for _, names := range []struct {
+		want         bool // the workload waits for the Job
+		kind, images []string
+	}{
+		{true, []string{"web", "litellm-proxy", "kong-proxy", "metrics-exporter-ui", "shop-redis-admin"}, []string{"x", "acme/redis-shop:7", "acme/mongoose-api", "acme/percona-billing", "acme/mysql-app", "berriai/litellm"}},
+		{false, []string{"pgbouncer", "shop-haproxy", "cloud-sql-proxy", "postgres-exporter", "shop-redis-master", "shop-elasticsearch-es-hot-0", "prod-mongodb-arbiter", "shop-db"}, []string{"x"}},
+		{false, []string{"store"}, []string{"postgres:17", "crunchy-postgres", "postgres17-alpine", "bitnami/postgresql-repmgr", "redis-stack-server", "percona-server-mongodb", "percona-xtradb-cluster", "cp-kafka", "postgresql-12-centos7",
+			"nats", "elasticsearch-oss", "mariadb-galera", "timescaledb-ha", "spilo-15", "couchdb", "clickhouse-server", "cockroachdb/cockroach"}},
+	} {
+		const env = ", env: [{name: DB_HOST, value: pg.example.com}]}]}"
+		for _, name := range names.kind {
+			for _, image := range names.images {
+				got := inferred(t, pod("Job", "migrate", "{containers: [{image: x"+env)+pod("Deployment", name, "{containers: [{image: '"+image+"'"+env))
+				if len(got) > 0 != names.want {
+					t.Errorf("%s %s: %q", name, image, got)
+				}
+			}
+		}
+	}
+}
