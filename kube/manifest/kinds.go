@@ -201,6 +201,14 @@ var replacements = map[schema.GroupKind]string{
 	{Group: "apiregistration.k8s.io", Kind: "APIService"}:             "v1",
 }
 
+// removals are kinds that client-go's scheme no longer has, or whose replacement in it was removed, too.
+var removals = map[schema.GroupVersionKind]string{
+	{Group: "autoscaling", Version: "v2beta1", Kind: "HorizontalPodAutoscaler"}: "1.25; use autoscaling/v2 HorizontalPodAutoscaler",
+	{Group: "autoscaling", Version: "v2beta2", Kind: "HorizontalPodAutoscaler"}: "1.26; use autoscaling/v2 HorizontalPodAutoscaler",
+	{Group: "policy", Version: "v1beta1", Kind: "PodSecurityPolicy"}:            "1.25; use Pod Security Admission",
+	{Group: "extensions", Version: "v1beta1", Kind: "PodSecurityPolicy"}:        "1.16; use Pod Security Admission",
+}
+
 // LifecycleOf returns the lifecycle of a kind in client-go's scheme.
 func LifecycleOf(gvk schema.GroupVersionKind) (l Lifecycle, known bool) {
 	o, err := scheme.Scheme.New(gvk)
@@ -218,6 +226,9 @@ func LifecycleOf(gvk schema.GroupVersionKind) (l Lifecycle, known bool) {
 	}); ok {
 		l.Replacement = r.APILifecycleReplacement()
 	}
+	if next, _ := LifecycleOf(l.Replacement); next.RemovedMajor > 0 { // the replacement was removed, too
+		l.Replacement = next.Replacement
+	}
 	return l, true
 }
 
@@ -231,6 +242,9 @@ func (l Lifecycle) ReplacementHint() string {
 
 // RemovalHint returns a hint for a kind that Kubernetes has removed, "" for other kinds.
 func RemovalHint(gvk schema.GroupVersionKind) string {
+	if hint := removals[gvk]; hint != "" {
+		return ": removed in Kubernetes " + hint
+	}
 	if use := replacements[gvk.GroupKind()]; use != "" && gvk.Version == "v1beta1" {
 		return fmt.Sprintf(": removed in Kubernetes 1.22; use %s/%s %s", gvk.Group, use, gvk.Kind)
 	}
