@@ -88,19 +88,38 @@ func isControl(r rune) bool { return unicode.IsControl(r) && r != '\t' && r != '
 // template matches a line whose value, list item or whole content starts with an unquoted {{.
 var template = regexp.MustCompile(`^\s*(- +)?([\w.-]+: +)?(\[([^'"#]*,)?\s*)?\{\{`)
 
+// templateAlone matches a line of only a template, blockScalar a line that starts a block scalar.
+var (
+	templateAlone = regexp.MustCompile(`^\s*\{\{.*\}\}\s*$`)
+	blockScalar   = regexp.MustCompile(`(?:^|[\s:-])[|>][-+\d]*\s*(?:#.*)?$`)
+)
+
 // TemplateLine returns the line of the template that makes data invalid YAML, or 0. err is the parser's
-// error.
+// error. It may name the line where the surrounding block starts; a template on its own line outside a block scalar is
+// always invalid.
 func TemplateLine(data []byte, err error) int {
 	near, _ := SyntaxError(data, err) // may be off by one
 	if near == 0 && !strings.Contains(err.Error(), "yaml: invalid map key") {
 		return 0
 	}
+	alone, block := 0, -1 // block is the indentation of the line that starts a block scalar
 	for i, text := range bytes.Split(data, []byte("\n")) {
-		if n := i + 1; template.Match(text) && (near == 0 || n >= near-1 && n <= near+1) {
+		n, indent := i+1, len(text)-len(bytes.TrimLeft(text, " "))
+		if template.Match(text) && (near == 0 || n >= near-1 && n <= near+1) {
 			return n
 		}
+		switch {
+		case block >= 0 && (indent > block || len(bytes.TrimSpace(text)) == 0):
+			continue
+		case blockScalar.Match(text):
+			block = indent
+			continue
+		case alone == 0 && n > near && templateAlone.Match(text):
+			alone = n
+		}
+		block = -1
 	}
-	return 0
+	return alone
 }
 
 // Invalid explains a YAML parser's error about a file. It returns other errors unchanged.

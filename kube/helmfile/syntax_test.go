@@ -15,7 +15,10 @@ func TestSyntaxErrors(t *testing.T) {
 		"a: &x [*x]\n":                            `f.yaml: invalid YAML: anchor 'x' value contains itself`,
 		"a:\n- b: {{ .Values.x }}\n":              `f.yaml:2: template syntax ({{ … }}) in a plain YAML file; quote it, or rename the file to f.yaml.gotmpl`,
 		"a:\n{{ range .x }}\n- b: c\n{{ end }}\n": `f.yaml:2: template syntax ({{ … }}) in a plain YAML file; quote it, or rename the file to f.yaml.gotmpl`,
-		"a: 1\na: 2\n":                            `f.yaml:2: invalid YAML: mapping key "a" already defined at line 1`,
+		"# x\na:\n  # y\n  {{ if .x }}\n  - b: c\n    d: ./e\n  {{ end }}\n": `f.yaml:4: template syntax ({{ … }}) in a plain YAML file; quote it, or rename the file to f.yaml.gotmpl`,
+		"a: \"{{ .x }}\"\nb: c\n  d: e\n":                                    `f.yaml:3: invalid YAML: unexpected ":"; check the indentation`,
+		"a:\n  d: e\n f: g\nh: |\n  {{ .x }}\n":                              `f.yaml:3: invalid YAML: expected a key; check the indentation`,
+		"a: 1\na: 2\n":                                                       `f.yaml:2: invalid YAML: mapping key "a" already defined at line 1`,
 	} {
 		if _, err := parse("f.yaml", []byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%q:\n got %v\nwant %s", text, err, want)
