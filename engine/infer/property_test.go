@@ -80,10 +80,14 @@ func (g *generator) workload(i int) {
 	g.add(chart, group, kind, "ns", name, spec)
 	g.add(chart, "", "Service", "ns", name, map[string]any{"selector": labels, "ports": []any{map[string]any{"port": int64(80)}}})
 	g.add(chart, "", "ServiceAccount", "ns", name, nil)
-	g.add(chart, "", "Secret", "ns", name, nil)
+	if g.rnd.IntN(4) == 0 {
+		g.add(chart, "cert-manager.io", "Certificate", "ns", name, map[string]any{"secretName": name})
+	} else {
+		g.add(chart, "", "Secret", "ns", name, nil)
+	}
 	g.add(chart, "", "ConfigMap", "ns", name, nil)["data"] = map[string]any{"a": fmt.Sprintf("x: y\nurl: http://w%d/\n", g.other(i))}
 	g.add(chart, "", "PersistentVolumeClaim", "ns", name, nil)
-	g.add(chart, rbac, "Role", "ns", name, nil)["rules"] = []any{map[string]any{"apiGroups": []any{"q.x"}, "resources": []any{[]any{"topics", "topics/status"}[g.rnd.IntN(2)]}, "verbs": []any{"update"}}}
+	g.add(chart, rbac, "Role", "ns", name, nil)["rules"] = []any{map[string]any{"apiGroups": []any{[]any{"q.x", "cert-manager.io"}[g.rnd.IntN(2)]}, "resources": []any{[]any{"topics", "*/status"}[g.rnd.IntN(2)]}, "verbs": []any{"update"}}}
 	binding := g.add(chart, rbac, "RoleBinding", "ns", name, nil)
 	binding["roleRef"] = map[string]any{"kind": "Role", "name": name}
 	binding["subjects"] = []any{map[string]any{"kind": "ServiceAccount", "name": fmt.Sprintf("w%d", g.other(i))}}
@@ -166,11 +170,14 @@ func checkAcyclic(t *testing.T, seed uint64, o *Order) {
 	}
 }
 
-// checkNamed checks that there is an edge for each required reference.
+// checkNamed checks that there is an edge for each required reference, also to a Secret that another object creates.
 func checkNamed(t *testing.T, seed uint64, o *Order, all []Object) {
-	exists, edges := map[plan.Object]bool{}, map[[2]plan.Object]bool{}
+	comesFrom, edges := map[plan.Object]plan.Object{}, map[[2]plan.Object]bool{}
 	for _, x := range all {
-		exists[x.Object] = true
+		comesFrom[x.Object] = x.Object
+		if x.Object.Kind == "Certificate" {
+			comesFrom[plan.Object{Kind: "Secret", Namespace: "ns", Name: x.Object.Name}] = x.Object
+		}
 	}
 	for _, e := range o.Edges {
 		edges[[2]plan.Object{e.From, e.To}] = true
@@ -178,7 +185,8 @@ func checkNamed(t *testing.T, seed uint64, o *Order, all []Object) {
 	for _, x := range all {
 		pods, isWorkload := refs.FindPods(x.Object, x.Fields)
 		for _, ref := range refs.Find(x.Object, x.Fields) {
-			if exists[ref.To] && ref.To != x.Object && !ref.Optional && !(isWorkload && pods.None) && !edges[[2]plan.Object{x.Object, ref.To}] {
+			to, inRelease := comesFrom[ref.To]
+			if inRelease && to != x.Object && !ref.Optional && !(isWorkload && pods.None) && !edges[[2]plan.Object{x.Object, to}] {
 				t.Fatalf("seed %d: %s does not wait for %s (%s)", seed, x.Object, ref.To, ref.Path)
 			}
 		}
