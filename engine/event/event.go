@@ -205,7 +205,8 @@ type Event struct {
 	Planned string `json:"planned,omitempty"`
 	// Until is when Object counts as ready if nothing happens, or when settling ends (R22c).
 	Until time.Time `json:"until,omitzero"`
-	// Since is when the API server became unreachable; in a watch, since when Object has its Status by its own facts.
+	// Since is when the API server became unreachable; since when an Unapproved run waits; in a watch, since when Object has its
+	// Status by its own facts.
 	Since time.Time `json:"since,omitzero"`
 	// Command is the name of the command that an event answers.
 	Command CommandName `json:"command,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
@@ -153,14 +154,14 @@ func (m *machine) missing(u *unit) (missing []plan.Approval) {
 	if m.rollback.started {
 		return nil
 	}
-	return event.Missing(u.approve, m.approved)
+	return event.Missing(u.asks.approvals, m.approved)
 }
 
 func (m *machine) unapproved(u *unit) bool { return len(m.missing(u)) > 0 }
 
 // askApprovals sets what must be approved before a unit starts, and approves what Options.Approve names.
 func (m *machine) askApprovals(u *unit, asked []plan.Approval) {
-	u.approve = asked
+	u.asks.approvals = asked
 	if slices.Contains(m.opts.Approve, u.Group) {
 		m.approve(u, event.Command{Via: "--approve"})
 	}
@@ -173,6 +174,9 @@ func (m *machine) pauseForApprovals(units []*unit) bool {
 	var reasons []string
 	for _, u := range units {
 		if missing := m.missing(u); len(missing) > 0 {
+			if u.asks.since.IsZero() { // else an earlier process has asked
+				u.asks.since = m.now
+			}
 			m.setUnitFor(u, event.AtBreakpoint, phrase.Missing(missing), event.Unapproved)
 			reasons = append(reasons, phrase.ApprovalOf(u.Group, missing))
 		}
@@ -191,7 +195,7 @@ func (m *machine) approveCommand(c event.Command) (refusal string) {
 		switch {
 		case refusal != "":
 			return refusal
-		case len(u.approve) == 0:
+		case len(u.asks.approvals) == 0:
 			return u.Group + " asks for no approval"
 		case !m.unapproved(u):
 			return u.Group + " is already approved"
@@ -207,6 +211,7 @@ func (m *machine) approveCommand(c event.Command) (refusal string) {
 	if m.steering.unapproved && len(m.pausedForApproval()) == 0 {
 		return m.resume()
 	}
+	m.reportRun()
 	return ""
 }
 
@@ -237,6 +242,19 @@ func (m *machine) pausedForApproval() (units []*unit) {
 		}
 	}
 	return units
+}
+
+// askedSince returns since when the run is paused because a unit is not approved, zero if it is not.
+func (m *machine) askedSince() (first time.Time) {
+	if !m.steering.unapproved {
+		return first
+	}
+	for _, u := range m.pausedForApproval() {
+		if first.IsZero() || u.asks.since.Before(first) {
+			first = u.asks.since
+		}
+	}
+	return first
 }
 
 // passNoReturn records that the run has passed a point of no return.

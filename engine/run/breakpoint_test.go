@@ -193,9 +193,17 @@ func TestApprovalsAreKept(t *testing.T) {
 	if first.over || !slices.Equal(statuses(first.m), []event.Status{event.Ready, event.AtBreakpoint, event.Waiting}) {
 		t.Fatalf("the first process did not ask: %v", statuses(first.m))
 	}
+	if len(first.kept.Asked) != 1 || !first.kept.Asked[0].Since.Equal(first.m.now) {
+		t.Fatalf("the first process has kept that it asked %v", first.kept.Asked)
+	}
+	asked := first.m.now.Add(-time.Minute)
+	first.kept.Asked[0].Since = asked
 	second := newProcess(first.kept)
 	if second.m.steering.reported != event.Paused || second.over {
 		t.Fatalf("the second process did not ask: %v", statuses(second.m))
+	}
+	if since := second.m.askedSince(); !since.Equal(asked) {
+		t.Errorf("the second process waits since %s, the first since %s", since, asked)
 	}
 	second.killAt = second.keeps + 1
 	if !second.handle(commanded{event.Command{Name: event.Approve, Group: "b"}}) {

@@ -22,6 +22,7 @@ type Steering struct {
 	// Passed are the units that may start although the run is paused, because they had started before.
 	Passed      []event.Unit     `json:"passed,omitempty"`
 	Approved    []event.Approval `json:"approved,omitempty"` // (R42a)
+	Asked       []KeptAsked      `json:"asked,omitempty"`
 	NoReturn    []string         `json:"noReturn,omitempty"` // (R33a)
 	Breakpoints []KeptBreakpoint `json:"breakpoints,omitempty"`
 	// Accepted units were re-checked without applying them, GivenUp ones stay failed (R44).
@@ -32,6 +33,12 @@ type Steering struct {
 	Failure  string        `json:"failure,omitempty"`
 	Ending   *KeptEnding   `json:"ending,omitempty"`
 	Rollback *KeptRollback `json:"rollback,omitempty"`
+}
+
+// KeptAsked is a unit that is not approved yet, and since when the run waits for that.
+type KeptAsked struct {
+	event.Unit
+	Since time.Time `json:"since"`
 }
 
 // KeptBreakpoint is the breakpoint of a unit: event.Set, event.RunToTarget or event.Disabled, or event.Cleared if the
@@ -115,6 +122,9 @@ func (m *machine) steeringNow() Steering {
 		asked := slices.Contains(m.opts.Breakpoints, u.Group) || slices.Contains(m.opts.DisabledBreakpoints, u.Group)
 		if waiting := u.status == event.AtBreakpoint && s.Paused; u.breakpoint != noBreakpoint || waiting || asked {
 			s.Breakpoints = append(s.Breakpoints, KeptBreakpoint{u.Unit, breakpointStatus[u.breakpoint], u.reached, waiting})
+		}
+		if !u.asks.since.IsZero() && m.unapproved(u) {
+			s.Asked = append(s.Asked, KeptAsked{u.Unit, u.asks.since})
 		}
 		if u.accepted {
 			s.Accepted = append(s.Accepted, u.Unit)
@@ -256,6 +266,9 @@ func (m *machine) restoreUnit(u *unit) (breakpointKnown bool) {
 		return false
 	}
 	is := func(id event.Unit) bool { return id == u.Unit }
+	if i := slices.IndexFunc(k.Asked, func(a KeptAsked) bool { return is(a.Unit) }); i >= 0 {
+		u.asks.since = k.Asked[i].Since
+	}
 	u.passed = slices.ContainsFunc(k.Passed, is)
 	u.accepted = slices.ContainsFunc(k.Accepted, is)
 	u.givenUp = slices.ContainsFunc(k.GivenUp, is)

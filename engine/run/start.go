@@ -259,9 +259,15 @@ type unit struct {
 	// passed means that it had started before, so a pause does not stop it. accepted and givenUp are decisions about
 	// its failure (R44).
 	passed, accepted, givenUp bool
-	approve                   []plan.Approval // what must be approved before it starts (R42a)
-	reachedBefore             bool            // reached when the earlier process ended, or before its gate
-	hasGate                   bool            // it waits for objects outside the release before it starts (R22d)
+	asks                      asks
+	reachedBefore             bool // reached when the earlier process ended, or before its gate
+	hasGate                   bool // it waits for objects outside the release before it starts (R22d)
+}
+
+// asks is what must be approved before a unit starts (R42a).
+type asks struct {
+	approvals []plan.Approval
+	since     time.Time // when the run began to wait for them, zero if it has not
 }
 
 // units holds all units in the order in which they were announced.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
@@ -27,6 +28,7 @@ type steering struct {
 	// reported is the last published status of the run.
 	reported        event.Status
 	reportedMessage string
+	reportedSince   time.Time // see machine.askedSince
 }
 
 func (s *steering) pause(why, via string) {
@@ -166,15 +168,17 @@ func (m *machine) origin() *event.Origin {
 // reportRun publishes the status of the run if it changed, and stops or resumes the clocks (R25).
 func (m *machine) reportRun() {
 	status, message := m.runStatus()
-	if status == m.steering.reported && message == m.steering.reportedMessage {
+	since := m.askedSince()
+	if status == m.steering.reported && message == m.steering.reportedMessage && since.Equal(m.steering.reportedSince) {
 		return
 	}
 	m.steering.reported = status
 	m.steering.reportedMessage = message
+	m.steering.reportedSince = since
 	m.updateClocks()
 	e := event.Event{Kind: event.KindRun, Status: status, Message: message}
 	if status == event.Paused && m.steering.unapproved {
-		e.Code = event.Unapproved
+		e.Code, e.Since = event.Unapproved, since
 	}
 	switch status {
 	case event.Paused, event.Aborting:

@@ -98,11 +98,32 @@ func (t *unattendedTimer) reset() {
 	switch {
 	case t.any(isUnapproved):
 		if t.approval > 0 {
-			t.startTimer(t.approval)
+			t.startTimer(time.Until(t.approvalEnd()))
 		}
 	case t.alone && (t.screens == 0 || !t.attachable) && (status == event.Paused || status == event.Held):
 		t.startTimer(t.timeout)
 	}
+}
+
+// approvalGrace is how long a run waits for an approval at least, also if an earlier pod has waited: somebody may have approved
+// between the two.
+const approvalGrace = 10 * time.Second
+
+// approvalEnd returns when the first wait for an approval ends. The caller must hold t.mu.
+func (t *unattendedTimer) approvalEnd() (first time.Time) {
+	for _, e := range t.runs {
+		if !isUnapproved(e) {
+			continue
+		}
+		end := e.Time.Add(min(t.approval, approvalGrace))
+		if limit := e.Since.Add(t.approval); limit.After(end) {
+			end = limit
+		}
+		if first.IsZero() || end.Before(first) {
+			first = end
+		}
+	}
+	return first
 }
 
 // startTimer starts the timer. The caller must hold t.mu.

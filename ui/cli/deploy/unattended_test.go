@@ -90,3 +90,26 @@ func TestCommandsCount(t *testing.T) {
 		}
 	})
 }
+
+// TestApprovalTimeout (R42a, S13): --approval-timeout counts from when the run began to wait, also in a pod that replaces another,
+// and whoever attaches. An approval that was given between the two pods has time to arrive.
+func TestApprovalTimeout(t *testing.T) {
+	for name, tt := range map[string]struct {
+		since time.Duration // before this process
+		want  time.Duration
+	}{"first pod": {0, time.Minute}, "next pod": {20 * time.Second, 40 * time.Second}, "next pod, late": {time.Hour, 10 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			var ended time.Time
+			timer := &unattendedTimer{timeout: time.Hour, approval: time.Minute, attachable: true, end: func(string, event.Status) { ended = time.Now() }}
+			start := time.Now()
+			timer.Consume(event.Event{Kind: event.KindRun, Scope: "a", Status: event.Paused, Code: event.Unapproved, Time: start, Since: start.Add(-tt.since)})
+			time.Sleep(5 * time.Second)
+			timer.Consume(event.Event{Kind: event.KindScreens, Screens: 1})
+			timer.Consume(event.Event{Kind: event.KindRun, Scope: "b", Status: event.Running, Time: time.Now()})
+			time.Sleep(2 * time.Minute)
+			if got := ended.Sub(start); got != tt.want {
+				t.Errorf("%s: ended after %s, want %s", name, got, tt.want)
+			}
+		})
+	}
+}
