@@ -127,12 +127,12 @@ type candidate struct {
 // doubt returns Reason.doubt for the word, or -1 if it is no call.
 func (c candidate) doubt(r *reader, dotted bool) int {
 	line, at := c.line()
-	if lead := strings.TrimSpace(line[:at]); strings.HasPrefix(lead, "#") && !c.env {
+	if !c.env && comment.MatchString(line[:at]) {
 		return -1
 	}
 	key := c.lineKey(line[:at])
 	switch {
-	case c.isUser(), bucket.MatchString(line[:at]):
+	case c.isUser(), bucket.MatchString(line[:at]), ownAddress(c.keyOfLine(line)):
 		return -1
 	case !c.env && strings.Contains(c.text, "\n") && key == "targets":
 		return -1 // the configuration of a monitor, which works without the Service
@@ -149,6 +149,19 @@ func (c candidate) doubt(r *reader, dotted bool) int {
 	}
 	return -1
 }
+
+// keyOfLine returns the key at the start of a line, or that of the text.
+func (c candidate) keyOfLine(line string) string {
+	if m := startKey.FindStringSubmatch(line); m != nil {
+		return m[1]
+	}
+	return c.key
+}
+
+var startKey = regexp.MustCompile(`^\s*(?:- )?["']?([\w.-]+)["']?\s*[:=](?:[^/]|$)`)
+
+// comment matches the part of a line before a word that is commented out.
+var comment = regexp.MustCompile(`^\s*(?:#|;|//|--\s)|\s(?:#|//)\s|/\*|<!--`)
 
 // beforeDefault matches code that reads a variable with a default, up to the default: env("DB_HOST", "
 var beforeDefault = regexp.MustCompile(`[(\[{,]\s*["']?[A-Z][A-Z0-9]*_(HOST|HOSTS|URL|URI|ADDR|ADDRESS|ENDPOINT|SERVER|SERVERS|BROKERS)["']?\s*[,:]\s*["']$`)

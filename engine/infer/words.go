@@ -39,6 +39,20 @@ func callsHost(key string) bool {
 	return slices.Contains(hostWords, last) && !slices.ContainsFunc(words, func(w string) bool { return slices.Contains(ownWords, w) })
 }
 
+// allowWords are the words of keys whose values are addresses that the program admits, publishes or sends browsers back to.
+var allowWords = []string{
+	"no", "noproxy", "allowed", "trusted", "cors", "csrf", "origin", "origins", "redirect", "redirects", "callback", "callbacks", "advertise", "advertised", "san", "sans",
+}
+
+// ownAddress reports whether the value of a key is no call even if it is a whole address: one of allowWords, or the program's own
+// address, as of APP_PUBLIC_URL, but not of EXTERNAL_DB_URL.
+func ownAddress(key string) bool {
+	words := splitWords(key)
+	n := len(words)
+	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(allowWords, w) }) ||
+		n > 1 && (words[n-2] == "public" || words[n-2] == "external") && slices.Contains(hostWords, words[n-1])
+}
+
 // namesOther reports whether the value of a key may be a name of something other than a host.
 func namesOther(key string) bool {
 	return slices.ContainsFunc(splitWords(key), func(w string) bool { return slices.Contains(nameWords, w) })
