@@ -35,9 +35,10 @@ GO ?= go
 STATIC = CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath"
 BUILD = $(STATIC) $(GO) build -p 2 -ldflags "$(LDFLAGS)"
 LDFLAGS = -s -w $(if $(VERSION),-X lockstep/ui/cli.buildVersion=$(VERSION))
-# Most tests wait for a cluster, so more run at once than there are cores. make lint runs vet.
+# Most tests wait for a cluster, so more run at once than there are cores; with many more, waits of a few seconds end too
+# early on a slow machine. make lint runs vet.
 # Without symbols, linking a test program takes half the CPU time.
-TEST = $(GO) test -vet=off -ldflags "-s -w" -p 4 -parallel 12 -timeout 40m
+TEST = $(GO) test -vet=off -ldflags "-s -w" -p 3 -parallel 6 -timeout 40m
 # More memory, but a fifth less CPU time. A process with more than 3 GiB collects more often.
 TESTENV = $(STATIC) GOGC=800 GOMEMLIMIT=3GiB
 

@@ -104,7 +104,7 @@ func TestCausesOfPods(t *testing.T) {
 		`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: $NS}, provisioner: csi.example.com, volumeBindingMode: WaitForFirstConsumer}`,
 		`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: late}, spec: {storageClassName: $NS, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`)
 	c.deadNode(ns)
-	s := installCauses(t, ns, podCauses, "--readiness-timeout", "30s", "--timeout", "3m", "--wait-for-jobs")
+	s := installCauses(t, ns, podCauses, "--readiness-timeout", "1m", "--timeout", "5m", "--wait-for-jobs")
 	s.check()
 	s.checkTimes()
 }

@@ -69,7 +69,7 @@ func TestCausesOfRefusals(t *testing.T) {
 	c := inCluster(t)
 	c.namespace(ns)
 	c.refuse(ns)
-	s := installCauses(t, ns, refusals, "--readiness-timeout", "12s", "--timeout", "2m", "--skip-preflight") // the checks would refuse one of them before the run
+	s := installCauses(t, ns, refusals, "--readiness-timeout", "30s", "--timeout", "4m", "--skip-preflight") // the checks would refuse one of them before the run
 	s.check()
 	s.checkTimes()
 	for _, e := range s.events {
@@ -146,9 +146,9 @@ func (c *clusterClient) strictHook(ns string) {
 // eventually waits until a condition holds.
 func (c *clusterClient) eventually(what string, holds func() bool) {
 	c.t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			c.t.Fatalf("after a minute still not true: %s", what)
+			c.t.Fatalf("after three minutes still not true: %s", what)
 		}
 	}
 }

@@ -128,7 +128,7 @@ func TestCausesOfWaits(t *testing.T) {
 	c.create(ns, thingKind("things"),
 		`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: $NS-now}, provisioner: csi.example.com}`,
 		`{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: $NS}, spec: {controller: example.com/none}}`)
-	s := installCauses(t, ns, waits, "--readiness-timeout", "12s", "--timeout", "2m")
+	s := installCauses(t, ns, waits, "--readiness-timeout", "40s", "--timeout", "4m")
 	s.check()
 	s.checkTimes()
 }

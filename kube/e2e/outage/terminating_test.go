@@ -67,7 +67,7 @@ func TestNamespaceDeletedDuringRun(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("base", rig.Group("base")), rig.Deployment("slow", rig.Group("slow", "base"), "1h"),
-		rig.ConfigMap("last", rig.Group("last", "slow"))), func(i *kube.Deploy) { i.ReadinessTimeout = 20 * time.Second }))
+		rig.ConfigMap("last", rig.Group("last", "slow"))), func(i *kube.Deploy) { i.ReadinessTimeout = 40 * time.Second }))
 	if err != nil {
 		t.Fatal(err)
 	}

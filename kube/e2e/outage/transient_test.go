@@ -200,7 +200,7 @@ func TestMarkedAfterRollback(t *testing.T) {
 	}}, "")
 	never := rig.Deployment("web", rig.Group("b", "a"), "1h")
 	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"), "v: two"), never), func(d *kube.Deploy) {
-		d.Timeout, d.ReadinessTimeout, d.RollbackOnFailure = 6*time.Second, 3*time.Second, true
+		d.Timeout, d.ReadinessTimeout, d.RollbackOnFailure = 30*time.Second, 3*time.Second, true
 	}))
 	if err != nil {
 		t.Fatal(err)

@@ -18,20 +18,20 @@ const noWayBack = "schema 37 cannot be read by 36"
 // schema returns a chart whose group schema is a point of no return if it is marked, and whose group app follows. A broken app
 // is never ready.
 func schema(t *testing.T, version string, marked, broken bool) *charts.Chart {
-	annotations, delay := rig.Group("schema"), "0s"
+	annotations, app, delay := rig.Group("schema"), rig.Group("app", "schema"), "0s"
 	if marked {
 		annotations[plan.AnnotationNoReturn] = noWayBack
 	}
 	if broken {
-		delay = "1h"
+		app[plan.AnnotationReadinessTimeout], delay = "3s", "1h"
 	}
-	return rig.ChartOf(t, rig.ConfigMap("schema", annotations, `v: "`+version+`"`), rig.Deployment("app", rig.Group("app", "schema"), delay))
+	return rig.ChartOf(t, rig.ConfigMap("schema", annotations, `v: "`+version+`"`), rig.Deployment("app", app, delay))
 }
 
-// upgrade prepares an upgrade with --rollback-on-failure and a short wait.
+// upgradeTo prepares an upgrade with --rollback-on-failure.
 func upgradeTo(r *rig.Rig, c *charts.Chart, change func(*kube.Deploy)) (*kube.Operation, error) {
 	return r.Upgrade("plain", rig.UseChart(c, func(u *kube.Deploy) {
-		u.RollbackOnFailure, u.ReadinessTimeout = true, 3*time.Second
+		u.RollbackOnFailure = true
 		if change != nil {
 			change(u)
 		}
@@ -104,7 +104,7 @@ func TestUnchangedPointOfNoReturn(t *testing.T) {
 	if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Message, "rolled back to revision 1") {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 	}
-	broken := rig.ChartOf(t, rig.Deployment("schema", map[string]string{plan.AnnotationNoReturn: noWayBack}, "1h"))
+	broken := rig.ChartOf(t, rig.Deployment("schema", map[string]string{plan.AnnotationNoReturn: noWayBack, plan.AnnotationReadinessTimeout: "3s"}, "1h"))
 	op, err = upgradeTo(r, broken, nil)
 	if err != nil {
 		t.Fatal(err)
