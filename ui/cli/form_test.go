@@ -181,6 +181,9 @@ func TestFormRollsBackByDiff(t *testing.T) {
 	c.press(down, "2")
 	c.press(down, "first")      // to revision 1
 	c.press("\x1b[A", "second") // up, to revision 2
+	if !strings.Contains(c.shown(), "+ word: second") {
+		t.Error("the form does not show the values of revision 2")
+	}
 	c.press(enter, "ready to start")
 	if n := r.writes(); n == 0 {
 		t.Error("the audit log has no writes: the test counts nothing")
