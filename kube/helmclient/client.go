@@ -7,6 +7,7 @@ package helmclient
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
@@ -263,6 +264,9 @@ func (c *Client) apply(list helmkube.ResourceList, originals manifest.Index, sen
 		for _, r := range c.builder().Resources(s.list) {
 			inPlan[r.Object] = s
 		}
+	}
+	if err := c.cfg.Session.KeepDependents(c.cfg.Context, slices.Collect(maps.Keys(c.cfg.Session.Replaces)), nil); err != nil {
+		return err
 	}
 	target := cluster.NewApply(c.cfg.Session, list, send, inPlan)
 	target.DryRun = c.dryRun(originals)

@@ -2,6 +2,7 @@ package helmclient
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
@@ -10,6 +11,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/kube/charts"
 	"lockstep/kube/cluster"
 	"lockstep/kube/manifest"
 )
@@ -87,6 +89,9 @@ func (c *Client) removeLeftovers(left []Leftover) error {
 // removeStage runs a phase that removes a list. Only an uninstall fails if an object is not
 // gone in time (R30).
 func (c *Client) removeStage(planned Planned, list helmkube.ResourceList, removal cluster.Removal) error {
+	if err := c.keepDependents(list, removal); err != nil {
+		return err
+	}
 	stage := run.Stage{
 		Phase:         planned.Phase,
 		Cluster:       cluster.NewRemoval(c.cfg.Session, list, removal),
@@ -97,4 +102,37 @@ func (c *Client) removeStage(planned Planned, list helmkube.ResourceList, remova
 		stage.Lenient, stage.ObjectTimeout = true, c.cfg.Options.Readiness
 	}
 	return c.cfg.Engine.Run(stage)
+}
+
+// keepDependents is cluster.Session.KeepDependents for a list that is about to be removed. An uninstall has not read what it keeps.
+func (c *Client) keepDependents(list helmkube.ResourceList, removal cluster.Removal) error {
+	var unread []plan.Object
+	if c.cfg.Uninstalling {
+		for _, r := range c.cfg.Old.Resources {
+			if charts.Keeps(r.Annotations) {
+				unread = append(unread, r.Object)
+			}
+		}
+	}
+	return c.cfg.Session.KeepDependents(c.cfg.Context, removedObjects(c.builder(), list, removal.Keep), unread)
+}
+
+// removedObjects returns the objects of a list that a removal deletes; keep leaves out those with helm.sh/resource-policy: keep.
+func removedObjects(b *manifest.Builder, list helmkube.ResourceList, keep bool) (out []plan.Object) {
+	for _, i := range list {
+		if f := b.Fact(i); f != nil && (!keep || !f.Seen().Keep) {
+			out = append(out, f.Resource.Object)
+		}
+	}
+	return out
+}
+
+// WarnOfDependents names the objects that stay although the objects of a list, which the operation deletes, are their owners.
+func WarnOfDependents(b *manifest.Builder, removed helmkube.ResourceList) (warnings []plan.Warning) {
+	dependents := b.Dependents(removedObjects(b, removed, true))
+	for _, o := range slices.SortedFunc(maps.Keys(dependents), plan.Object.Compare) {
+		warnings = append(warnings, plan.Warning{Rule: "R31c", Object: &o, Message: fmt.Sprintf(
+			"%s stays, although its ownerReferences name %s, which is deleted: lockstep removes this reference first, because the cluster would delete %s too", o, dependents[o], o)})
+	}
+	return warnings
 }

@@ -32,6 +32,7 @@ type Seen struct {
 	Applied bool // Helm manages some of its fields
 	Hook    bool // it was created as a hook, which has no owner
 	Keep    bool // it has helm.sh/resource-policy: keep
+	Owners  []metav1.OwnerReference
 
 	Generation int64
 	Managed    []metav1.ManagedFieldsEntry
@@ -45,7 +46,7 @@ func SeenAs(m metav1.Object) Seen {
 	return Seen{
 		Known: true, Version: m.GetResourceVersion(), UID: m.GetUID(), Created: m.GetCreationTimestamp().Time, Generation: m.GetGeneration(), Managed: m.GetManagedFields(),
 		Owner: OwnerOf(m), Marks: marksOf(m), Applied: len(ownedByHelm(m)) > 0, Hook: a[release.HookAnnotation] != "",
-		Keep: charts.Keeps(a), Migrates: updatedByHelm(m),
+		Keep: charts.Keeps(a), Owners: m.GetOwnerReferences(), Migrates: updatedByHelm(m),
 	}
 }
 

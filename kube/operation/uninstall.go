@@ -113,7 +113,7 @@ func (u *Uninstall) plan(s *session.Session, state *releaseState) (*session.Prep
 	p.Conflicts, warnings = conflicts, append(warnings, more...)
 	removable, more := helmclient.Removable(b, p.Target.Claims, list)
 	warnings = append(warnings, more...)
-	warnings = append(warnings, warnOfClaims(s, removable)...)
+	warnings = slices.Concat(warnings, warnOfClaims(s, removable), helmclient.WarnOfDependents(b, removable))
 	p.Old = old
 	p.Remove, more = helmclient.Ordering{Root: p.Target.Root()}.PlanRemoval(old.Revision, b.Resources(removable))
 	warnings = append(warnings, more...)
