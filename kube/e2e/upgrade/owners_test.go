@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,4 +96,18 @@ func assertNotCollected(r *rig.Rig, name string) {
 	if cm, err := maps.Get(r.T.Context(), name, metav1.GetOptions{}); err != nil || len(cm.OwnerReferences) > 0 || cm.DeletionTimestamp != nil {
 		r.T.Errorf("%s: %v, owners %v", name, err, cm.OwnerReferences)
 	}
+}
+
+// TestOwnersThatDoNotExist: an object that the cluster would delete at once is refused before the first write (R31c).
+func TestOwnersThatDoNotExist(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Create(rig.ConfigMap("now", nil))
+	owned := func(name, owner string) string {
+		return strings.Replace(rig.ConfigMap(name, nil), "  name: "+name,
+			"  name: "+name+"\n  ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: "+owner+", uid: 0f3c5d1e-0000-4000-8000-000000000003}]", 1)
+	}
+	start := time.Now()
+	_, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, owned("x", "never"), owned("w", "now"), rig.ConfigMap("z", nil)), nil))
+	r.MustRefuse(start, err, "ConfigMap/x: its owner, ConfigMap/never", "ConfigMap/w: its owner, ConfigMap/now")
 }
