@@ -58,6 +58,7 @@ func checkCluster(s *session.Session, p *session.Prepared, incoming Incoming) er
 		func() findings { return findings{view.checkVersions(planned), nil} },
 		func() findings { return findings{nil, view.checkReadiness(planned, p)} },
 		func() findings { return findings{nil, view.checkOwners(planned)} },
+		func() findings { return findings{view.checkTemplateCRDs(incoming), nil} },
 		func() findings { return findings{checkPorts(planned, p.Target.Method), nil} },
 		func() findings { return view.checkOwn(planned, false) },
 		func() findings { return view.checkImages(planned, p) },

@@ -195,7 +195,7 @@ func tryObjects(s *session.Session, live, next *unstructured.Unstructured) (conf
 	}
 	var warnings []string
 	if len(losing) > 0 {
-		warnings = append(warnings, fmt.Sprintf("%d of its %s lose fields that the new schema of %s lacks: %s", len(losing), text.Count(count, "object"), version, cluster.FirstThree(losing)))
+		warnings = append(warnings, fmt.Sprintf("fields that the new schema of %s lacks are lost in %d of its %s: %s", version, len(losing), text.Count(count, "object"), cluster.FirstThree(losing)))
 	}
 	if raw, _ := json.Marshal(next.Object); count > 0 && strings.Contains(string(raw), `"x-kubernetes-validations"`) {
 		warnings = append(warnings, fmt.Sprintf("its %s passed the new schema of %s, but its rules (x-kubernetes-validations) were not tried", text.Count(count, "object"), version))

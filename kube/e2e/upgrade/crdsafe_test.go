@@ -55,7 +55,7 @@ func TestCRDUpgradeThatLosesObjects(t *testing.T) {
 	r.Create(rig.Object(group+"/v1/Gear/three", nil, "spec: {size: x, mode: slow}"))
 	op, err = r.Upgrade("plain", with(crdText(group, "v1"), nil))
 	if !slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool {
-		return strings.HasSuffix(w.Message, "1 of its 3 objects lose fields that the new schema of v1 lacks: "+r.Namespace+"/three: spec.mode")
+		return strings.HasSuffix(w.Message, "fields that the new schema of v1 lacks are lost in 1 of its 3 objects: "+r.Namespace+"/three: spec.mode")
 	}) {
 		t.Errorf("warnings: %v", op.Warnings())
 	}
@@ -73,6 +73,24 @@ func TestCRDUpgradeThatLosesObjects(t *testing.T) {
 	start = time.Now()
 	_, err = other.Install("plain", next)
 	other.MustRefuse(start, err, "it belongs to release t in namespace "+other.Namespace)
+}
+
+// TestTemplateCRDThatLosesValues: a CRD among the templates is applied as it is, and a warning names the objects that lose values (R29a).
+func TestTemplateCRDThatLosesValues(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	group := r.Namespace + ".example"
+	wider := strings.Replace(crdText(group, "v1"), "size: {type: string}", "size: {type: string}, mode: {type: string}", 1)
+	r.MustRun(r.Install("plain", rig.UseChart(rig.ChartOf(t, wider), nil)))
+	r.Create(rig.Object(group+"/v1/Gear/one", nil, "spec: {size: x, mode: slow}"))
+	out := r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, crdText(group, "v1")), nil)))
+	if !out.HasWarning("R29a", "fields that the new schema of v1 lacks are lost in 1 of its 1 object: "+r.Namespace+"/one: spec.mode") {
+		t.Errorf("warnings: %v", out.State.Warnings)
+	}
+	op, err := r.Rollback(1)
+	if err != nil || slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return w.Rule == "R29a" }) {
+		t.Errorf("rollback to the wider schema: %v, warnings %v", err, op.Warnings())
+	}
 }
 
 // TestDeleteCRDs: a removed CRD stays while others have objects of its kind, with a warning, and --delete-crds deletes it with all
