@@ -105,6 +105,7 @@ func (r *runner) endWritten(a *attempt, end run.End, ending *event.Command, err 
 	notes := []string{errorText(sweepErr), cleanupFailure}
 	op.mu.Lock()
 	revisionCreated := op.createdRevision(a)
+	editLost := op.createdBeforeEdit && a.driver.WriteResult().Created == 0
 	op.mu.Unlock()
 	rollback, barred := ShouldRollBack(op.prepared.Common, ending), ""
 	if rollback {
@@ -114,6 +115,9 @@ func (r *runner) endWritten(a *attempt, end run.End, ending *event.Command, err 
 		return r.rollBack(end, err, notes, a, final)
 	}
 	outcome := final.describe(op.prepared.Info.Name, revisionCreated)
+	if editLost {
+		notes = append(notes, "the edited revision was not started, and no record has its values")
+	}
 	switch {
 	case barred != "" && op.prepared.Common.Stack != "": // the stack's outcome says what to do
 		outcome += ", and not rolled back, because it is " + phrase.Barred(barred)

@@ -283,6 +283,25 @@ func TestEditBeforeTheFirstWrite(t *testing.T) {
 	}
 }
 
+// TestAbortBeforeTheEditedRevision: the outcome says that no record has the values of an edit whose revision was not started (R46).
+func TestAbortBeforeTheEditedRevision(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	op, err := r.Install("plain", rig.UseChart(editable(t), func(i *kube.Deploy) {
+		i.Values, i.BreakOn = map[string]any{"image": rightImage}, []string{"last"}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := r.Run(op, sendWhenPaused(r, op, editCommand(r, op, map[string]any{"image": rightImage, "extra": true}, nil), func() event.Command {
+		return event.Command{Name: event.Abort}
+	}))
+	if !strings.Contains(out.State.Outcome, "the edited revision was not started, and no record has its values") || out.State.AnyGroupStarted() {
+		t.Errorf("exit %d, %s", out.State.Exit, out.State.Outcome)
+	}
+	r.AssertHistory("1 failed")
+}
+
 // TestEditReplacesAFailedJob edits the template of a failed Job: the review says that the Job is replaced, and it is, in the
 // edited run as in an upgrade that resumes (R46, R50).
 func TestEditReplacesAFailedJob(t *testing.T) {

@@ -194,7 +194,7 @@ func (s suggester) afterDeploy(state *event.State, ref string, saved []string, s
 		words := s.again(state, args, []string{"--wait=hookOnly"}, append(without, "order", "wait")...)
 		next = append(next, withComment(words, "or if its pods need "+hook+": in Helm's order, without waiting"))
 	}
-	if state.Operation.EditedValues && saved == nil && !isUninstalled(state) {
+	if state.Operation.EditedValues && saved == nil && !isUninstalled(state) && state.AnyGroupStarted() { // before that, no revision has them
 		values := []string{"get", "values", name, "--revision", fmt.Sprint(state.Operation.Revision), "-o", "yaml"}
 		next = slices.Insert(next, 0, s.related(state, "the values of the edit, which the next command does not have", values...))
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -114,10 +115,19 @@ func TestNextCommands(t *testing.T) {
 		s.Status, s.Exit, s.Code = event.Aborted, command.ExitAborted, code
 		return s
 	}
-	edited := endedState("upgrade", 3, event.Failed, "", "failed")
-	edited.Status, edited.Run = event.Running, event.Replacing
-	edited.Apply(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "upgrade", Release: "s", Namespace: "n", PreviousRevision: 3, Revision: 5, EditedValues: true}})
-	edited.Status, edited.Release = event.Failed, "failed"
+	editedState := func(more ...event.Event) *event.State {
+		s := endedState("upgrade", 3, event.Failed, "", "failed")
+		s.Status, s.Run = event.Running, event.Replacing
+		s.Apply(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "upgrade", Release: "s", Namespace: "n", PreviousRevision: 3, Revision: 5, EditedValues: true}})
+		for _, e := range more {
+			s.Apply(e)
+		}
+		s.Status, s.Release = event.Failed, "failed"
+		return s
+	}
+	edited := editedState(
+		event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "c:g", Name: "g"}}}}},
+		event.Event{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: event.Running, Time: time.Unix(9, 0)})
 	chartEdited := endedState("upgrade", 3, event.Failed, "", "failed")
 	chartEdited.Run = event.Replacing
 	chartEdited.Apply(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "upgrade", Release: "s", Namespace: "n", PreviousRevision: 3, Revision: 5}})
@@ -133,6 +143,7 @@ func TestNextCommands(t *testing.T) {
 		{"a failed install", deploy(endedState("install", 0, event.Failed, "", "failed")), []string{installAgain, orUninstall}},
 		{"a failed upgrade after an edit", deploy(edited), []string{
 			"lockstep get values s --revision 5 -o yaml" + where + "   # the values of the edit, which the next command does not have", upgradeAgain, orRollback}},
+		{"an upgrade that ended before the edited revision", deploy(editedState()), []string{upgradeAgain, orRollback}},
 		{"a failed upgrade after an edit of the chart alone", deploy(chartEdited), []string{upgradeAgain, orRollback}},
 		{"an install that wrote nothing", deploy(endedState("install", 0, event.Skipped, "", "")), nil},
 		{"an install without a release record", deploy(endedState("install", 0, event.Failed, "", "none")), []string{installAgain}},
