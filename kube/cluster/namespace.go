@@ -105,8 +105,8 @@ func (c *contents) add(o plan.Object, m *metav1.PartialObjectMetadata) {
 	case c.scope.OwnedByOther(seen.Owner):
 		c.releases[seen.Marks.Release] = true
 	case seen.Marks.Release == c.scope.Release && seen.Marks.Namespace == c.scope.Namespace && !seen.Keep:
-	case seen.Hook && c.claims.MadeByHook != nil && c.claims.MadeByHook(o):
-	case seen.Hook && !seen.Keep && !c.leftover && holdsNothing(o): // an uninstalled release leaves those of its hooks
+	case seen.Marks.Hook != "" && c.claims.MadeByHook != nil && c.claims.MadeByHook(o):
+	case seen.Marks.Hook != "" && !seen.Keep && !c.leftover && holdsNothing(o): // an uninstalled release leaves those of its hooks
 	case madeByCluster(o, m), c.isRecord(o, m):
 	default:
 		c.names = append(c.names, o.String())

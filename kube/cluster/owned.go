@@ -9,10 +9,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/refs"
 	"lockstep/engine/run"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
@@ -110,6 +112,8 @@ func (s Session) CheckOwner(i *resource.Info) error {
 // Removal says how objects are deleted.
 type Removal struct {
 	Policy metav1.DeletionPropagation
+	// Awaited are the groups that others wait for: what runs pods there is gone once these are.
+	Awaited map[string]bool
 	// Keep also keeps objects with helm.sh/resource-policy: keep. In an uninstall Helm itself leaves them out, but not in an
 	// upgrade.
 	Keep bool
@@ -122,6 +126,26 @@ type Removal struct {
 
 	// Taken are kept too.
 	Taken *TakenOver
+}
+
+// in returns how the objects of a group are deleted.
+func (r Removal) in(g *plan.Group, i *resource.Info) Removal {
+	if r.Awaited[g.ID] {
+		r.Policy = withPods(r.Policy, i)
+	}
+	return r
+}
+
+// withPods returns how to delete an object that must not be gone before its pods: they run on for their grace period.
+func withPods(policy metav1.DeletionPropagation, i *resource.Info) metav1.DeletionPropagation {
+	u, ok := i.Object.(*unstructured.Unstructured)
+	if !ok || policy != metav1.DeletePropagationBackground {
+		return policy
+	}
+	if _, runs := refs.FindPods(ObjectOf(i), u.Object); !runs {
+		return policy
+	}
+	return metav1.DeletePropagationForeground
 }
 
 // WhyKept returns why an object is kept as it was last seen, "" if it is deleted.
@@ -200,9 +224,10 @@ func (s Session) whyKept(f *manifest.Fact, how Removal) string {
 	return how.WhyKept(s.Builder.Scope(), s.Claims, f)
 }
 
-// DeleteAndWait deletes an object and waits until it is gone. It leaves an object that Removal keeps. See AwaitGone for
+// DeleteAndWait deletes an object and waits until it is gone, with its pods. It leaves an object that Removal keeps. See AwaitGone for
 // report.
 func (s Session) DeleteAndWait(ctx context.Context, i *resource.Info, how Removal, report func(run.Observation)) error {
+	how.Policy = withPods(how.Policy, i)
 	found, kept, err := s.Delete(ctx, i, how)
 	if err != nil || !found || kept != "" {
 		return err

@@ -382,7 +382,7 @@ func (t *Target) Delete(ctx context.Context, g *plan.Group, obj plan.Object) (ru
 		return run.Response{Change: event.Kept, Message: diagnose.Unreadable("its owner", err)}, nil
 	}
 	defer t.reportRetries(i, obj)()
-	found, kept, err := t.session.Delete(ctx, i, t.removal)
+	found, kept, err := t.session.Delete(ctx, i, t.removal.in(g, i))
 	switch {
 	case kept != "":
 		if obj.Kind == "CustomResourceDefinition" && obj.Group == crds.Group && t.session.whyKept(t.session.Builder.Fact(i), t.removal) == "" {

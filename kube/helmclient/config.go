@@ -71,6 +71,8 @@ type Options struct {
 	// Prefix is the prefix of phase names: "" or event.RollbackPrefix.
 	Prefix string
 	Wait   helmkube.WaitStrategy
+	// InStack means that other releases may wait for this one.
+	InStack bool
 	// SkipLeaves skips the readiness check of groups that nothing waits for (R21).
 	SkipLeaves bool
 	// Jobs says which Jobs must complete (R22).

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	release "helm.sh/helm/v4/pkg/release/v1"
@@ -168,6 +169,9 @@ func (c *Client) Sweep(ctx context.Context, s cluster.Session) error {
 	return errors.Join(c.deleteScopedHooks(ctx, s), c.sweepRunning(ctx, s))
 }
 
+// sweepTimeout limits how long the end of a run waits until the pods of an interrupted hook are gone. The next run waits for the rest.
+const sweepTimeout = 10 * time.Second
+
 func (c *Client) sweepRunning(ctx context.Context, s cluster.Session) error {
 	u := c.hooks.running()
 	if u == nil || !u.interrupted() || u.hook.Kind != "Job" && u.hook.Kind != "Pod" {
@@ -182,7 +186,10 @@ func (c *Client) sweepRunning(ctx context.Context, s cluster.Session) error {
 			continue
 		}
 		s.Builder.Fact(i).Rule.Hook = true
-		if err := s.DeleteAndWait(ctx, i, hookRemoval(metav1.DeletePropagationBackground, i, u.list), c.reportDeletion(u.phase, u.group)); err != nil {
+		waiting, cancel := context.WithTimeout(ctx, sweepTimeout)
+		err := s.DeleteAndWait(waiting, i, hookRemoval(metav1.DeletePropagationBackground, i, u.list), c.reportDeletion(u.phase, u.group))
+		cancel()
+		if err != nil && !s.Terminating(ctx, i) {
 			return fmt.Errorf("delete the aborted hook %s: %w", u.group.ID, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/charts"
@@ -92,6 +93,7 @@ func (c *Client) removeStage(planned Planned, list helmkube.ResourceList, remova
 	if err := c.keepDependents(list, removal); err != nil {
 		return err
 	}
+	removal.Awaited = c.awaitedRemovals(planned.Phase)
 	stage := run.Stage{
 		Phase:         planned.Phase,
 		Cluster:       cluster.NewRemoval(c.cfg.Session, list, removal),
@@ -102,6 +104,18 @@ func (c *Client) removeStage(planned Planned, list helmkube.ResourceList, remova
 		stage.Lenient, stage.ObjectTimeout = true, c.cfg.Options.Readiness
 	}
 	return c.cfg.Engine.Run(stage)
+}
+
+// awaitedRemovals returns the groups of a phase that others wait for: groups and, in a stack, releases.
+func (c *Client) awaitedRemovals(p event.Phase) map[string]bool {
+	if c.cfg.Options.Wait == helmkube.HookOnlyStrategy {
+		return nil
+	}
+	awaited := (&plan.Plan{Groups: p.Groups}).Dependencies()
+	for _, g := range p.Groups {
+		awaited[g.ID] = awaited[g.ID] || c.cfg.Options.InStack && c.cfg.Uninstalling
+	}
+	return awaited
 }
 
 // keepDependents is cluster.Session.KeepDependents for a list that is about to be removed. An uninstall has not read what it keeps.

@@ -30,7 +30,6 @@ type Seen struct {
 	Owner   string // in the form of OwnerOf
 	Marks   Marks
 	Applied bool // Helm manages some of its fields
-	Hook    bool // it was created as a hook, which has no owner
 	Keep    bool // it has helm.sh/resource-policy: keep
 	Owners  []metav1.OwnerReference
 
@@ -45,7 +44,7 @@ func SeenAs(m metav1.Object) Seen {
 	a := m.GetAnnotations()
 	return Seen{
 		Known: true, Version: m.GetResourceVersion(), UID: m.GetUID(), Created: m.GetCreationTimestamp().Time, Generation: m.GetGeneration(), Managed: m.GetManagedFields(),
-		Owner: OwnerOf(m), Marks: marksOf(m), Applied: len(ownedByHelm(m)) > 0, Hook: a[release.HookAnnotation] != "",
+		Owner: OwnerOf(m), Marks: marksOf(m), Applied: len(ownedByHelm(m)) > 0,
 		Keep: charts.Keeps(a), Owners: m.GetOwnerReferences(), Migrates: updatedByHelm(m),
 	}
 }
@@ -232,7 +231,7 @@ func (c Claims) Check(scope Scope, f *Fact) error {
 	case s.Version == "", c.Take, c.Leave, c.Owns(scope, f):
 		return nil
 	case s.Owner != "" && !(c.Checked && s.UID == f.before.uid):
-	case f.Rule.Hook && (s.Hook || o.Kind == "CustomResourceDefinition" || f.fromHookList()), f.Unlabelled && !f.Rule.Hook:
+	case f.Rule.Hook && (s.Marks.Hook != "" || o.Kind == "CustomResourceDefinition" || f.fromHookList()), f.Unlabelled && !f.Rule.Hook:
 		return nil
 	case s.UID == f.before.uid && c.Checked, c.adoptsHook(f):
 		return nil
@@ -259,7 +258,9 @@ func (c Claims) adoptsHook(f *Fact) bool {
 }
 
 // MadeByHook reports whether an object exists that some hook has created, and that is no object of a release.
-func (f *Fact) MadeByHook() bool { return f.seen.Version != "" && f.seen.Hook && f.seen.Owner == "" }
+func (f *Fact) MadeByHook() bool {
+	return f.seen.Version != "" && f.seen.Marks.Hook != "" && f.seen.Owner == ""
+}
 
 // madeByHook reports whether a stored revision has a hook with the object.
 func (c Claims) madeByHook(f *Fact) bool {

@@ -110,6 +110,7 @@ func (r *runner) clientConfig(t task, ps *session.Session, session cluster.Sessi
 		Options: helmclient.Options{
 			Prefix:      t.prefix(),
 			Wait:        common.WaitStrategy(),
+			InStack:     common.Stack != "",
 			SkipLeaves:  common.SkipLeaves,
 			Jobs:        common.WaitForJobs,
 			Readiness:   common.ReadinessTimeout,
