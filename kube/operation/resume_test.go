@@ -3,13 +3,59 @@ package operation
 import (
 	"errors"
 	"testing"
+	"time"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage"
+	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/kube/lease"
 	"lockstep/kube/release"
 	"lockstep/kube/session"
 )
+
+// TestInstallOverWhatAnUninstallLeft: if an install continues from the last revision, whatever the history is, it may use the name, and
+// at most one revision stays deployed (R50, R32a).
+func TestInstallOverWhatAnUninstallLeft(t *testing.T) {
+	type status struct {
+		rcommon.Status
+		uninstalled bool // the uninstall has at least started
+	}
+	all := []status{
+		{rcommon.StatusDeployed, false}, {rcommon.StatusSuperseded, false}, {rcommon.StatusFailed, false}, {rcommon.StatusPendingUpgrade, false},
+		{rcommon.StatusFailed, true}, {rcommon.StatusUninstalled, true}, {rcommon.StatusUninstalling, true}, {rcommon.StatusSuperseded, true},
+	}
+	read := func(s *storage.Storage) *release.Revisions {
+		revs, err := release.MustExist(release.Read(s, "shop"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return revs
+	}
+	for n := range len(all) * len(all) * len(all) {
+		history := []status{all[n%8], all[n/8%8], all[n/64]}
+		s := storage.Init(driver.NewMemory())
+		for i, st := range history {
+			rel := &rel1.Release{Name: "shop", Namespace: "prod", Version: i + 1, Info: &rel1.Info{Status: st.Status}}
+			if st.uninstalled {
+				rel.Info.Deleted = time.Now()
+			}
+			if err := s.Create(rel); err != nil {
+				t.Fatal(err)
+			}
+		}
+		marked := release.Marked(s, read(s).Interrupted())
+		revs := read(marked)
+		if left := revs.Interrupted(); len(left) > 0 {
+			t.Errorf("%v: still to mark: %v", history, left)
+		}
+		last, d := revs.Last.Info.Status, Deploy{Replace: true}
+		if _, err := d.revision(&session.Session{Lease: lease.State{Status: lease.Unavailable}}, &releaseState{Revisions: revs}); err != nil && (resumable(revs) || last == rcommon.StatusUninstalled) {
+			t.Errorf("%v: an install does not continue: %v", history, err)
+		}
+	}
+}
 
 // TestCheckMark checks the warnings and errors about revisions that a run left unfinished. Only an operation that repeats
 // the interrupted one resumes from it (R52).

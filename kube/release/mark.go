@@ -41,7 +41,7 @@ func (r *Revisions) Interrupted() (marks []Mark) {
 		switch {
 		case st.IsPending(), st == rcommon.StatusUninstalling:
 		case st == rcommon.StatusDeployed && rel != deployed:
-			m.To, m.Ours = rcommon.StatusSuperseded, true // a later revision is deployed, so this one's run has ended
+			m.To, m.Ours = rcommon.StatusSuperseded, true // a later revision is deployed, or its uninstall has started: this one's run has ended
 		case st == rcommon.StatusSuperseded && rel == r.Last && !rel.Info.Deleted.IsZero():
 			m.Ours = true // install --replace was killed before it created the next one
 		default:

@@ -122,14 +122,22 @@ func (r *Revisions) Find(version int) *rel1.Release {
 	return nil
 }
 
-// deployed returns the latest deployed revision, nil for none.
+// deployed returns the latest deployed revision, nil for none. Revisions before an uninstall do not count.
 func (r *Revisions) deployed() *rel1.Release {
 	for _, rel := range slices.Backward(r.All) {
-		if rel.Info.Status == rcommon.StatusDeployed {
+		switch {
+		case rel.Info.Status == rcommon.StatusDeployed:
 			return rel
+		case uninstallStarted(rel):
+			return nil
 		}
 	}
 	return nil
+}
+
+// uninstallStarted reports whether an uninstall of a revision has started: it may have deleted the objects of all revisions.
+func uninstallStarted(rel *rel1.Release) bool {
+	return !rel.Info.Deleted.IsZero() && rel.Info.Status != rcommon.StatusDeployed
 }
 
 // LastGood returns the revision to roll back to when an operation fails: the latest that was ever
@@ -141,7 +149,7 @@ func (r *Revisions) LastGood() int { return r.LastGoodBefore(r.Last.Version + 1)
 func (r *Revisions) LastGoodBefore(version int) int {
 	for _, rel := range slices.Backward(r.All) {
 		switch {
-		case !rel.Info.Deleted.IsZero() && rel.Info.Status != rcommon.StatusDeployed:
+		case uninstallStarted(rel):
 			return 0
 		case rel.Version < version && WasDeployed(rel):
 			return rel.Version
