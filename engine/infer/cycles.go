@@ -129,6 +129,9 @@ func (r *reader) acyclic() (kept []Edge, dropped []Dropped) {
 	for i, e := range edges {
 		arcs[i], class[i] = e.at, e.class()
 	}
+	for _, at := range r.possibleArcs() {
+		arcs, class = append(arcs, at), append(class, mayWait)
+	}
 	cyclic := breakCycles(len(r.nodes), arcs, class)
 	dropped = r.doubtful
 	kept = make([]Edge, 0, len(edges)-len(cyclic))
@@ -138,7 +141,7 @@ func (r *reader) acyclic() (kept []Edge, dropped []Dropped) {
 			kept = append(kept, e)
 			continue
 		}
-		d := Dropped{Edge: e, Why: "they wait for each other", Error: e.Strength == Hard}
+		d := Dropped{Edge: e, Why: r.whyCyclic(cycle), Error: e.Strength == Hard}
 		for _, at := range cycle {
 			d.Cycle = append(d.Cycle, r.nodes[at].name().String())
 		}

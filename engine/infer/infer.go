@@ -168,9 +168,9 @@ func (e Edge) class() int {
 	case e.Strength == Serving && e.Reason.proof:
 		return 2
 	case e.Strength == Serving:
-		return 3
+		return mayWait + 1
 	}
-	return 4
+	return mayWait + 2
 }
 
 // isCertain reports whether the opposite order is impossible.

@@ -73,6 +73,10 @@ func (g *generator) workload(i int) {
 	}
 	labels := map[string]any{"app": name}
 	pods := map[string]any{"serviceAccountName": name, "containers": []any{container}, "volumes": []any{map[string]any{"persistentVolumeClaim": map[string]any{"claimName": fmt.Sprintf("w%d", g.other(i))}}}}
+	if g.rnd.IntN(8) == 0 { // lockstep does not read how it waits
+		script := fmt.Sprintf("until kubectl get endpoints w%d; do sleep 1; done", g.other(i))
+		pods["initContainers"] = []any{map[string]any{"name": "init", "command": []any{"sh", "-c", script}}}
+	}
 	spec := map[string]any{"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": pods}}
 	if g.rnd.IntN(10) == 0 {
 		spec["replicas"] = int64(0)
@@ -140,6 +144,7 @@ func TestProperties(t *testing.T) {
 		checkNamed(t, seed, o, all)
 		checkKept(t, seed, o, p)
 		checkServers(t, seed, o, all)
+		checkPossible(t, seed, o, all)
 
 		shuffled := slices.Clone(all)
 		rnd.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
@@ -225,6 +230,41 @@ func checkServers(t *testing.T, seed uint64, o *Order, all []Object) {
 	for _, e := range found(o) {
 		if e.Strength == Serving && (e.To.Group == "batch" || pods[e.To].None) {
 			t.Fatalf("seed %d: %s", seed, e)
+		}
+	}
+}
+
+// checkPossible checks that nothing that an init container names waits for its workload because of an edge that is not certain (R66).
+func checkPossible(t *testing.T, seed uint64, o *Order, all []Object) {
+	reaches := func(from, to plan.Object) bool {
+		seen, open := map[plan.Object]bool{from: true}, []plan.Object{from}
+		for len(open) > 0 {
+			at := open[0]
+			open = open[1:]
+			for _, e := range o.Edges {
+				if e.From == at && !seen[e.To] {
+					seen[e.To], open = true, append(open, e.To)
+				}
+			}
+		}
+		return seen[to]
+	}
+	r := newReader(slices.Clone(all))
+	r.waitEdges()
+	arcs := r.possibleArcs()
+	for _, e := range o.Edges {
+		if e.isCertain() {
+			arcs = append(arcs, e.at)
+		}
+	}
+	component := components(len(r.nodes), arcs)
+	for at := range r.possible {
+		if component[at.from] == component[at.to] {
+			continue // they may wait for each other, or the opposite order is certain
+		}
+		waiting, named := r.nodes[at.from].name(), r.nodes[at.to].name()
+		if reaches(named, waiting) {
+			t.Fatalf("seed %d: %s waits for %s, whose init container names it", seed, named, waiting)
 		}
 	}
 }

@@ -57,13 +57,14 @@ type reader struct {
 	hooks           map[plan.Object]*node    // ConfigMaps and Secrets that are hooks
 	createdServices map[plan.Object]*node    // Services that an operator creates for a custom resource
 	doubtful        []Dropped                // edges that dropDoubtful has removed
+	possible        map[arc]string           // init containers that may wait for a workload, and why
 }
 
 func newReader(objects []Object) *reader {
 	r := &reader{
 		byObject: make(map[plan.Object]*node, len(objects)), found: make(map[arc]Edge, 3*len(objects)),
 		bindings: map[plan.Object][]*node{}, servicesIn: map[string][]*node{}, servicesNamed: map[string][]*node{}, labelled: map[label][]*node{},
-		serversCache: map[*node][]*node{}, mentionCache: map[*node][]entryMention{}, storeCache: map[*node]bool{},
+		serversCache: map[*node][]*node{}, mentionCache: map[*node][]entryMention{}, storeCache: map[*node]bool{}, possible: map[arc]string{},
 		hooks: map[plan.Object]*node{}, createdServices: map[plan.Object]*node{}, definer: map[plan.GroupKind]*node{},
 	}
 	sorted := make([]*Object, len(objects))

@@ -30,6 +30,7 @@ func (r *reader) waitEdges() {
 				w.addByName()
 			}
 			w.addMentioned(vars)
+			w.addPossible()
 		}
 	}
 }
@@ -104,15 +105,20 @@ func (w *waiter) addOperands(operands string) {
 		}
 	}
 	for _, m := range waitSelector.FindAllStringSubmatch(operands, -1) {
-		labels := map[string]any{}
-		for pair := range strings.SplitSeq(m[1], ",") {
-			key, value, _ := strings.Cut(pair, "=")
-			labels[key] = value
-		}
-		for _, to := range w.reader.labelledWorkloads(namespace, labels) {
+		for _, to := range w.reader.labelledWorkloads(namespace, selectorOf(m[1])) {
 			w.add(to, m[0])
 		}
 	}
+}
+
+// selectorOf returns the labels of a selector: "app=db,tier=data".
+func selectorOf(text string) map[string]any {
+	labels := map[string]any{}
+	for pair := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(pair, "=")
+		labels[key] = value
+	}
+	return labels
 }
 
 var (

@@ -123,6 +123,56 @@ func TestWaitingContainers(t *testing.T) {
 	}.run(t)
 }
 
+// TestCommandsThatMayWait: if an init container waits in a way that lockstep does not read, nothing that it names waits for it because of
+// a guess, not through others either (R66). A store is not suspected.
+func TestCommandsThatMayWait(t *testing.T) {
+	const calls = "{containers: [{env: [{name: BETA_URL, value: 'http://beta'}]}]}"
+	alpha := serviceOf("alpha") + pod("Deployment", "alpha", calls) + serviceOf("beta")
+	waits := func(container string) string { return pod("Deployment", "beta", "{initContainers: [{"+container+"}]}") }
+	script := func(text string) string { return fmt.Sprintf("name: init, command: [sh, -c, %q]", text) }
+	ordered := []string{"Deployment/alpha > Deployment/beta serving"}
+	tests := map[string]struct {
+		manifests string
+		want      []string
+	}{
+		"a list":               {alpha + waits(script("for h in alpha gamma; do until nc -z $h 80; do sleep 1; done; done")), nil},
+		"a list in a variable": {alpha + waits(script("for d in $DEPS; do until nc -z $d 80; do sleep 1; done; done")+", env: [{name: DEPS, value: alpha gamma}]"), nil},
+		"a quoted option":      {alpha + waits(script(`while ! mysqladmin ping -h"alpha" --silent; do sleep 1; done`)), nil},
+		"an option":            {alpha + waits(script(`while ! mysqladmin ping -halpha; do sleep 1; done`)), nil},
+		"after a statement":    {alpha + waits(script(`until cqlsh -e "show version" alpha; do sleep 1; done`)), nil},
+		"Kubernetes variables": {alpha + waits(script("until nc -z $ALPHA_SERVICE_HOST $ALPHA_SERVICE_PORT; do sleep 1; done")), nil},
+		"k8s-wait-for":         {alpha + waits("name: w, image: groundnuty/k8s-wait-for:v2, args: [service, alpha]"), nil},
+		"labels":               {alpha + waits(script("until kubectl get pods -l app=alpha -o name | grep pod; do sleep 1; done")), nil},
+		"kubectl get":          {alpha + waits(script("until kubectl get endpoints alpha; do sleep 1; done")), nil},
+		"another language":     {alpha + waits(script(`node -e 'require("net").connect(8080,"alpha")'`)), nil},
+		"a node name":          {alpha + waits(script("until rabbitmq-diagnostics -n rabbit@alpha ping; do sleep 1; done")), nil},
+		"another program":      {alpha + waits("name: r, command: [/app/ready.py], args: [--service-name, alpha]"), nil},
+		"through others": {serviceOf("alpha") + pod("Deployment", "alpha", "{containers: [{env: [{name: MID_URL, value: 'http://mid'}]}]}") + serviceOf("mid") + pod("Deployment", "mid", calls) +
+			serviceOf("beta") + waits(script("until kubectl get endpoints alpha; do sleep 1; done")), nil},
+
+		"a main container": {alpha + pod("Deployment", "beta", "{containers: [{"+script("until kubectl get endpoints alpha; do sleep 1; done")+"}]}"), ordered},
+		"another name":     {alpha + waits(script("until kubectl get endpoints alpha-2; do sleep 1; done")), ordered},
+		"a path":           {alpha + waits(script("until cp -r /srv/alpha /data; do sleep 1; done")), ordered},
+		"a user":           {alpha + waits(script("until psql -U alpha -h elsewhere; do sleep 1; done")), ordered},
+		"a copy":           {alpha + waits(script("cp alpha /data")), ordered},
+		"a store":          {alpha + pod("StatefulSet", "beta", "{containers: [{image: 'postgres:16'}], initContainers: [{"+script("until createdb alpha; do sleep 1; done")+"}]}"), []string{"Deployment/alpha > StatefulSet/beta serving"}},
+		"a certain order":  {serviceOf("alpha") + pod("Deployment", "alpha", "{initContainers: [{command: [nc, -z, beta, '80']}]}") + serviceOf("beta") + waits(script("until echo alpha; do sleep 1; done")), ordered},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := From("shop", nil, objects(t, tt.manifests))
+			edges := slices.DeleteFunc(short(o.Edges), func(s string) bool { return strings.Contains(s, "> Service/") })
+			if !slices.Equal(edges, tt.want) || (len(tt.want) == 0) != (len(o.Dropped) > 0) {
+				t.Errorf("got %q, dropped %v, want %q", edges, o.Dropped, tt.want)
+			}
+		})
+	}
+	const says = "they may wait for each other, because an init container of Deployment/beta names Deployment/alpha: Deployment/alpha"
+	if w := From("shop", nil, objects(t, tests["a list"].manifests)).Warnings(); len(w) != 1 || !strings.HasPrefix(w[0].Message, says) {
+		t.Errorf("%v, want %s", w, says)
+	}
+}
+
 // TestDoubtfulWarning: the warning names the dropped edge with its reason, and why it has no effect (R63).
 func TestDoubtfulWarning(t *testing.T) {
 	o := From("shop", nil, objects(t, serviceOf("web")+pod("Deployment", "web", "{}")+pod("Job", "init", "{containers: [{env: [{name: WEB_URL, value: 'http://web'}]}]}")))
