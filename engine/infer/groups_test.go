@@ -64,6 +64,18 @@ func TestGroupsOfAChart(t *testing.T) {
 			"shop:db: Service/shop-db StatefulSet/shop-db after shop:base",
 			"shop:web: Deployment/shop-web after shop:db")
 	})
+	t.Run("isolated objects, and none that is ready on apply", func(t *testing.T) {
+		policy := object("image.toolkit.fluxcd.io/v1", "ImageRepository", "repo", "spec: {}") + object("image.toolkit.fluxcd.io/v1", "ImagePolicy", "policy", "spec: {imageRepositoryRef: {name: repo}}")
+		tree := &plan.Chart{Path: "shop"}
+		for _, alone := range []string{object("image.toolkit.fluxcd.io/v1", "ImageUpdateAutomation", "alone", "spec: {}"), pod("Deployment", "alone", "{}")} {
+			all := objects(t, policy+alone)
+			o := From("shop", tree, all)
+			p := build(t, o, tree, all)
+			if len(p.Warnings) > 0 || len(o.Groups) != 2 {
+				t.Errorf("groups %q, warnings %v", groups(p), p.Warnings)
+			}
+		}
+	})
 	t.Run("an isolated workload with a ServiceAccount", func(t *testing.T) {
 		checkGroups(t, shop, serviceOf("shop-db")+pod("StatefulSet", "shop-db", "{}")+pod("Deployment", "shop-web", calls("shop-db"))+
 			pod("Deployment", "shop-alone", "{serviceAccountName: sa}")+object("v1", "ServiceAccount", "sa", ""),

@@ -193,7 +193,7 @@ func (a *arranger) finishUnits(path string) {
 }
 
 // anchor makes units without dependencies wait for the base unit, so that none is isolated. This
-// costs no time, because objects of the base unit are ready on apply.
+// costs no time, because objects of the base unit are ready on apply. If there are none, the objects of isolated units get no group.
 func (a *arranger) anchor(path string, roots, isolated []*unit) {
 	first := a.unitFor(path, base, "")
 	for _, from := range [][]*unit{isolated, a.units[path]} {
@@ -202,7 +202,7 @@ func (a *arranger) anchor(path string, roots, isolated []*unit) {
 		}
 	}
 	if len(first.members) == 0 {
-		a.units[path] = slices.DeleteFunc(a.units[path], func(u *unit) bool { return u == first })
+		a.units[path] = slices.DeleteFunc(a.units[path], func(u *unit) bool { return u == first || slices.Contains(isolated, u) })
 		return
 	}
 	for _, u := range roots {
