@@ -74,7 +74,14 @@ func (m *Mask) AddPlan(phases []event.Phase) {
 // definition matches the name of a template that a chart defines.
 var definition = regexp.MustCompile(`{{-?\s*(?:define|block)\s+["` + "`" + `]([^"` + "`" + `]+)["` + "`" + `]`)
 
-// AddChartNames adds the names of a chart, of its subcharts, and of their templates.
+// Errors of templates show the names of the templates that they use, which the chart may lack, and fields such as .Values.db.host.
+var (
+	usedTemplate = regexp.MustCompile(`\b(?:include|template)\s+["` + "`" + `]([^"` + "`" + `]+)["` + "`" + `]`)
+	fieldPath    = regexp.MustCompile(`(?:\.[A-Za-z_]\w*){2,}`)
+	templateText = regexp.MustCompile(`(?s){{.*?}}`)
+)
+
+// AddChartNames adds the names of a chart, of its subcharts, of their templates, and those that these show in errors.
 func (m *Mask) AddChartNames(c *chart.Chart) {
 	if c == nil {
 		return
@@ -93,6 +100,14 @@ func (m *Mask) AddChartNames(c *chart.Chart) {
 		m.AddNames(t.Name, full)
 		for _, found := range definition.FindAllSubmatch(t.Data, -1) {
 			m.AddNames(string(found[1]))
+		}
+		for _, text := range templateText.FindAll(t.Data, -1) {
+			for _, found := range usedTemplate.FindAllSubmatch(text, -1) {
+				m.AddNames(string(found[1]))
+			}
+			for _, found := range fieldPath.FindAll(text, -1) {
+				m.AddNames(string(found))
+			}
 		}
 	}
 	for _, sub := range c.Dependencies() {

@@ -150,3 +150,21 @@ spec:
 		t.Errorf("the log of a workload: %q", got)
 	}
 }
+
+// TestTemplatesThatAChartLacksStayReadable (S14): an error shows the template that a chart uses without its subchart, and the fields
+// that it passes.
+func TestTemplatesThatAChartLacksStayReadable(t *testing.T) {
+	c := &chart.Chart{
+		Metadata: &chart.Metadata{Name: "cloud", Version: "1.0.0"}, Values: map[string]any{"auth": map[string]any{"password": "postgres"}},
+		Templates: []*common.File{{Name: "templates/a.yaml", Data: []byte("a: {{ include \"postgresql.v1.username\" .Subcharts.postgresql }} # .auth.postgres-elsewhere")}},
+	}
+	var m Mask
+	m.AddRelease(&release.Release{Name: "r", Namespace: "n", Chart: c})
+	const text = `executing "cloud/templates/a.yaml" at <include "postgresql.v1.username" .Subcharts.postgresql>: no template "postgresql.v1.username"`
+	if got := m.Text(text); got != text {
+		t.Errorf("got %s", got)
+	}
+	if got := m.Text("password: postgres"); strings.Contains(got, "postgres") {
+		t.Errorf("the value is shown: %s", got)
+	}
+}
