@@ -32,15 +32,22 @@ func HooksOf(hooks []*release.Hook, event release.HookEvent) []*release.Hook {
 // Rule R5: a hook follows the hook before it; its ordering annotations are ignored. It may ask for an approval (R42a), and
 // be a point of no return (R33a).
 func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, before []*plan.Group) *plan.Group {
+	docs, _, err := ParseManifest(h.Manifest, rel.Chart.Name())
 	name := h.Kind + "/" + h.Name
+	if h.Name == "" && len(docs) > 0 {
+		name = h.Kind + "/" + docs[0].Object.GetGenerateName()
+	}
 	g := &plan.Group{ID: string(event) + ":" + name, Name: name, Chart: rel.Chart.Name(), Layer: len(before), After: []string{}}
-	for slices.ContainsFunc(before, func(b *plan.Group) bool { return b.ID == g.ID }) {
-		g.ID += "'"
+	taken := func() bool { return slices.ContainsFunc(before, func(b *plan.Group) bool { return b.ID == g.ID }) }
+	for n := 2; taken(); n++ {
+		if g.ID += "'"; h.Name == "" { // two objects, see Document.identity
+			g.Name = fmt.Sprintf("%s#%d", name, n)
+			g.ID = string(event) + ":" + g.Name
+		}
 	}
 	if len(before) > 0 {
 		g.After = append(g.After, before[len(before)-1].ID)
 	}
-	docs, _, err := ParseManifest(h.Manifest, g.Chart)
 	if err != nil { // Helm reports it when it builds the hook
 		return g
 	}

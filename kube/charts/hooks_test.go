@@ -3,6 +3,11 @@ package charts
 import (
 	"slices"
 	"testing"
+
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	release "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/plan"
 )
 
 // TestIgnoredAnnotations: each value of Helm's annotations that Helm ignores, and each ordering annotation of a
@@ -68,5 +73,29 @@ func TestIgnoredAnnotations(t *testing.T) {
 	notes := Outputs{{"shop/templates/NOTES.txt", "metadata: {annotations: {helm.sh/hook: nope}}"}, {"shop/templates/a.yaml", "helm.sh/hook: [invalid"}}
 	if got := IgnoredAnnotations(notes, "shop"); got != nil {
 		t.Errorf("warnings about notes and invalid YAML: %v", got)
+	}
+}
+
+// TestHookGroups (R5): each hook has a name, also one that the API server names, and no two have the same ID.
+func TestHookGroups(t *testing.T) {
+	rel := &release.Release{Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "shop"}}}
+	job := func(field, name string) *release.Hook {
+		h := &release.Hook{Kind: "Job", Manifest: "apiVersion: batch/v1\nkind: Job\nmetadata: {" + field + ": " + name + "}\n"}
+		if field == "name" {
+			h.Name = name
+		}
+		return h
+	}
+	var groups []*plan.Group
+	var got []string
+	for _, h := range []*release.Hook{job("generateName", "job-"), job("generateName", "job-"), job("generateName", "job-"), job("name", "one"), job("name", "one")} {
+		groups = append(groups, HookGroup(rel, h, release.HookPostInstall, groups))
+		got = append(got, groups[len(groups)-1].ID+" "+groups[len(groups)-1].Name)
+	}
+	want := []string{
+		"post-install:Job/job- Job/job-", "post-install:Job/job-#2 Job/job-#2", "post-install:Job/job-#3 Job/job-#3", "post-install:Job/one Job/one", "post-install:Job/one' Job/one",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
