@@ -255,26 +255,42 @@ func (p *planner) failMixedMethods(c *chartNode, uses [methods]*member) {
 	}
 }
 
-// resolveDuplicates refuses objects that are in two groups (R13). Helm accepts an object that two
-// charts render, so an object that is unsequenced in both stays in the first chart by path (R2a).
+// resolveDuplicates refuses objects that are in two groups (R13). Helm accepts an object that several charts render, so one
+// that is unsequenced in all of them stays in the chart that is last in the manifest: its version is applied (R2a).
 func (p *planner) resolveDuplicates(charts []*chartNode) {
-	var first *member
-	for i := range p.members {
-		m := &p.members[i]
-		switch {
-		case first == nil || m.Object != first.Object:
-			first = m
-		case m.chart == first.chart && m.group == first.group: // planner.group warns about it
-		case first.group == "" && m.group == "":
-			p.warn("R13", m.chart.path, &m.Object, "%s is also in %s and is applied only there; remove one of the two", m.Object, first.chart.path)
-			m.duplicate = true
-		default:
-			p.fail("R13", m.chart.path, &m.Object, "%s is in two groups: %s and %s; keep it in one", describe(m.Object),
-				groupID(first.chart.path, cmp.Or(first.group, Unsequenced)), groupID(m.chart.path, cmp.Or(m.group, Unsequenced)))
+	for rest := p.members; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].Object == rest[0].Object {
+			n++
 		}
+		p.resolveDuplicate(rest[:n])
+		rest = rest[n:]
 	}
 	for _, c := range charts {
 		c.members = slices.DeleteFunc(c.members, func(m *member) bool { return m.duplicate })
+	}
+}
+
+// resolveDuplicate resolves the duplicates of one object.
+func (p *planner) resolveDuplicate(all []member) {
+	first, last := &all[0], &all[0]
+	for i := range all[1:] {
+		m := &all[i+1]
+		inOne := m.chart == first.chart && m.group == first.group // planner.group warns about it
+		if !inOne && (first.group != "" || m.group != "") {
+			p.fail("R13", m.chart.path, &m.Object, "%s is in two groups: %s and %s; keep it in one", describe(m.Object),
+				groupID(first.chart.path, cmp.Or(first.group, Unsequenced)), groupID(m.chart.path, cmp.Or(m.group, Unsequenced)))
+			return
+		}
+		if m.Source > last.Source { // Helm sorts templates by their names
+			last = m
+		}
+	}
+	for i := range all {
+		if m := &all[i]; m.chart != last.chart {
+			p.warn("R13", m.chart.path, &m.Object, "%s is also in %s, and only that one is applied, because it is last in the manifest; remove one of the two", m.Object, last.chart.path)
+			m.duplicate = true
+		}
 	}
 }
 

@@ -290,6 +290,16 @@ func TestBuildPlan(t *testing.T) {
 		},
 		warnings: []string{"R13: ConfigMap/a is rendered more than once", "R13: shop/x: Secret/s is also in shop"},
 	}, {
+		name: "R13 of two charts, the last one in the manifest is applied",
+		root: chart("shop", sub(x)),
+		resources: []Resource{
+			from("shop/templates/s.yaml", res("shop", "Secret/s")), from("shop/charts/x/templates/s.yaml", res("shop/x", "Secret/s")), from("shop/charts/x/templates/t.yaml", res("shop/x", "Secret/t")),
+			from("shop/charts/x/charts/y/templates/t.yaml", res("shop/x/y", "Secret/t")), from("shop/charts/w/templates/t.yaml", res("shop/w", "Secret/t")),
+		},
+		want: []string{"shop/x:(unsequenced) = Secret/t", "shop:(unsequenced) = Secret/s"},
+		warnings: []string{"R13: shop/w: Secret/t is also in shop/x, and only that one is applied, because it is last in the manifest; remove one of the two",
+			"R13: shop/x: Secret/s is also in shop", "R13: shop/x/y: Secret/t is also in shop/x"},
+	}, {
 		name: "R18 layers",
 		root: chart("shop", sub(x)),
 		resources: []Resource{

@@ -40,10 +40,16 @@ func object(text string) Object {
 
 // res makes a resource with annotations given as keys and values.
 func res(chart, what string, annotations ...string) Resource {
-	r := Resource{Object: object(what), Chart: chart, Source: chart + "/templates/all.yaml", Annotations: map[string]string{}}
+	r := Resource{Object: object(what), Chart: chart, Source: strings.ReplaceAll(chart, "/", "/charts/") + "/templates/all.yaml", Annotations: map[string]string{}}
 	for i := 0; i < len(annotations); i += 2 {
 		r.Annotations[annotations[i]] = annotations[i+1]
 	}
+	return r
+}
+
+// from sets the template of a resource.
+func from(source string, r Resource) Resource {
+	r.Source = source
 	return r
 }
 

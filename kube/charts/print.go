@@ -79,13 +79,12 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 
 // printGroups prints the groups of a plan, the hooks that run among them, and the documents without
 // an object.
-func (p *printer) printGroups(r *Rendered, plan *plan.Plan, printHook func(*release.Hook)) {
-	docs := map[chartObject][]Document{}
+func (p *printer) printGroups(r *Rendered, order *plan.Plan, printHook func(*release.Hook)) {
+	docs := map[plan.Object][]Document{}
 	for i, res := range r.Resources {
-		key := chartObject{res.Chart, res.Object}
-		docs[key] = append(docs[key], r.Docs[i])
+		docs[res.Object] = append(docs[res.Object], r.Docs[i])
 	}
-	for _, g := range plan.Groups {
+	for _, g := range order.Groups {
 		if i := slices.IndexFunc(r.ScopedHooks, func(h ScopedHook) bool { return h.Group.ID == g.ID }); i >= 0 {
 			printHook(r.ScopedHooks[i].Hook)
 			continue
@@ -99,12 +98,6 @@ func (p *printer) printGroups(r *Rendered, plan *plan.Plan, printHook func(*rele
 	}
 }
 
-// chartObject is an object of a chart, as in the groups of a plan.
-type chartObject struct {
-	chart  string
-	object plan.Object
-}
-
 type printer struct {
 	out  bytes.Buffer
 	only []string // PrintOptions.ShowOnly
@@ -116,16 +109,14 @@ type printer struct {
 	files map[string]*bytes.Buffer
 }
 
-// printGroup prints the documents of a group, and removes them from docs. Duplicates come right after
-// the first one.
-func (p *printer) printGroup(g *plan.Group, docs map[chartObject][]Document) {
+// printGroup prints the documents of a group. Duplicates come right after the first one, also those of other charts: the last one
+// counts (R13).
+func (p *printer) printGroup(g *plan.Group, docs map[plan.Object][]Document) {
 	before := p.out.Len()
 	for _, o := range g.Objects {
-		key := chartObject{g.Chart, o}
-		for _, d := range docs[key] {
+		for _, d := range docs[o] {
 			p.printDocument(d.Source, d.Raw)
 		}
-		delete(docs, key)
 	}
 	if p.out.Len() == before || g.Name == plan.Unsequenced {
 		return
