@@ -94,10 +94,20 @@ const (
 // missingField matches Helm's error about a field that Chart.yaml lacks.
 var missingField = regexp.MustCompile(`^validation: chart\.metadata\.(apiVersion|name|version) is required$`)
 
+// invalidField matches its error about a field that is invalid, notMapping about a file that is no mapping.
+var (
+	invalidField = regexp.MustCompile(`^validation: chart\.metadata\.(name|version) (".*") is invalid$`)
+	notMapping   = regexp.MustCompile(`cannot unmarshal (array|string|number|bool) into Go value of type map`)
+)
+
 // explainInvalid explains an error of Helm's loader if one of the files is invalid YAML, or if Chart.yaml is
 // incomplete.
 func explainInvalid(files []*archive.BufferedFile, err error) error {
 	if found := invalidFile.FindStringSubmatch(err.Error()); found != nil {
+		if kind := notMapping.FindStringSubmatch(err.Error()); kind != nil {
+			is := map[string]string{"array": "list", "string": "string", "number": "number", "bool": "boolean"}[kind[1]]
+			return fmt.Errorf("%s must be a mapping (key: value), but is a %s", found[1], is)
+		}
 		for _, f := range files {
 			if f.Name == found[1] {
 				return documents.Invalid(f.Name, f.Data, err)
@@ -107,6 +117,10 @@ func explainInvalid(files []*archive.BufferedFile, err error) error {
 	if found := missingField.FindStringSubmatch(err.Error()); found != nil {
 		example := map[string]string{"apiVersion": "v2", "name": "shop", "version": "0.1.0"}[found[1]]
 		return fmt.Errorf("%s: %s is required; add one, such as %s", chartFile, found[1], example)
+	}
+	if found := invalidField.FindStringSubmatch(err.Error()); found != nil {
+		advice := map[string]string{"name": "remove the slashes", "version": "use three numbers, such as 1.2.3 (https://semver.org)"}[found[1]]
+		return fmt.Errorf("%s: %s %s is invalid; %s", chartFile, found[1], found[2], advice)
 	}
 	return err
 }

@@ -81,6 +81,17 @@ func RefusedByTemplate(err error) (where, message string, refused bool) {
 	return m[1], strings.TrimSpace(m[2]), true
 }
 
+// RequiresVersion reports whether a rendering failed because a chart requires another version of Kubernetes, which "helm lint" does not
+// check.
+func RequiresVersion(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if incompatible.MatchString(err.Error()) {
+			return true
+		}
+	}
+	return false
+}
+
 // ExplainError adds advice to a rendering error about a missing value, a missing or recursive template, an
 // invalid schema or the version of Kubernetes, and says which of the outputs is not a manifest. chart is the
 // name of the root chart, wrongVersion is WrongClusterVersion or WrongVersionFlag.
@@ -101,7 +112,7 @@ func ExplainError(err error, outputs Outputs, chart, wrongVersion string) error 
 	text = invalidSchema.ReplaceAllString(text, "values.schema.json of $1: invalid JSON: $2")
 	text = explainInvalidValues(text, chart)
 	text = outputs.explainNotManifest(text, chart)
-	text = incompatible.ReplaceAllString(text, "this version requires Kubernetes $1, but "+wrongVersion)
+	text = incompatible.ReplaceAllString(text, "this version of the chart requires Kubernetes $1, but "+wrongVersion)
 	const fix = "no template $1; define it or correct the name"
 	text = undefinedTemplate.ReplaceAllString(noTemplate.ReplaceAllString(text, fix), fix)
 	text = brokenLine.ReplaceAllString(text, "$1 $2")

@@ -51,6 +51,9 @@ func readDir(dir string) ([]*archive.BufferedFile, error) {
 	if err := w.visit(top, nil); err != nil {
 		return nil, err
 	}
+	if info, err := os.Stat(filepath.Join(top, chartFile)); err == nil && rules.Ignore(chartFile, info) {
+		return nil, fmt.Errorf("%s excludes %s; correct its patterns: one that starts with ! excludes all other files", ignore.HelmIgnore, chartFile)
+	}
 	return w.files, nil
 }
 

@@ -94,11 +94,19 @@ func TestLoadErrors(t *testing.T) {
 	}
 	dir := write(t, plus(in("charts/shop", tree{"Chart.yaml": chartYAML("shop")}), tree{
 		"empty/values.yaml": "", "unversioned/Chart.yaml": "apiVersion: v2\nname: shop\n", "v7/Chart.yaml": "apiVersion: v7\nname: shop\nversion: 1.0.0\n",
+		"list/Chart.yaml": chartYAML("shop"), "list/values.yaml": "- a\n", "number/Chart.yaml": chartYAML("shop"), "number/values.yaml": "1\n",
+		"name/Chart.yaml": "apiVersion: v2\nname: a/b\nversion: 1.0.0\n", "version/Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.2.x\n",
+		"excluded/Chart.yaml": chartYAML("shop"), "excluded/.helmignore": "!x\n",
 	}))
 	for path, want := range map[string]string{
 		"charts/shpo": "no such directory or archive; did you mean " + filepath.Join(dir, "charts/shop") + "?",
 		"charts/x":    "no such directory or archive; check the path",
 		"empty":       "no Chart.yaml found; check the path",
+		"excluded":    ".helmignore excludes Chart.yaml; correct its patterns: one that starts with ! excludes all other files",
+		"list":        "values.yaml must be a mapping (key: value), but is a list",
+		"number":      "values.yaml must be a mapping (key: value), but is a number",
+		"name":        `Chart.yaml: name "a/b" is invalid; remove the slashes`,
+		"version":     `Chart.yaml: version "1.2.x" is invalid; use three numbers, such as 1.2.3 (https://semver.org)`,
 		"unversioned": "Chart.yaml: version is required; add one, such as 0.1.0",
 		"v7":          `Chart.yaml: apiVersion "v7" is not supported; use v1, v2 or v3`,
 	} {

@@ -296,6 +296,10 @@ func (l *linted) order(ctx context.Context, a *app, c *charts.Chart, vals map[st
 			"%s: order not checked, because %s needs other values: %s; set them with -f or --set", c.Name(), where, text.CollapseSpace(message))})
 		return err
 	}
+	if charts.RequiresVersion(err) {
+		l.add(report.Finding{Severity: plan.SeverityWarning, Rule: "R37", Chart: c.Name(), Message: fmt.Sprintf("%s: order not checked: %s", c.Name(), text.CollapseSpace(err.Error()))})
+		return err
+	}
 	if err != nil {
 		l.fail(err.Error())
 		return err
