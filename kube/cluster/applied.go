@@ -36,7 +36,7 @@ type appliedObject struct {
 	owner          string    // in the answer, in the form of manifest.OwnerOf
 	hook           bool
 
-	sent, inVain int // how often
+	changes int // the requests that may have changed it
 }
 
 // objectState tells whether somebody has changed what an object is to be. The generation of a kind that has one changes neither
@@ -70,29 +70,39 @@ func (a *Applied) sending(o plan.Object) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	e := a.of(o)
-	e.answered = objectState{}
-	e.sent++
+	a.of(o).answered = objectState{}
 }
 
-// changedNothing records that the API server has refused an object for certain, or that it was as it was sent.
-func (a *Applied) changedNothing(o plan.Object) {
+// request sends a request that applies or deletes an object. Unless the API server has refused it for certain, or changedNothing
+// follows, the object counts as touched.
+func (a *Applied) request(o plan.Object, send func() error) error {
+	a.count(o, 1)
+	err := send()
+	if err != nil && !connect.MayHaveArrived(err) {
+		a.count(o, -1)
+	}
+	return err
+}
+
+// changedNothing records that the API server has answered the last request: the object was as it was sent.
+func (a *Applied) changedNothing(o plan.Object) { a.count(o, -1) }
+
+func (a *Applied) count(o plan.Object, changes int) {
 	if a == nil {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.of(o).inVain++
+	a.of(o).changes += changes
 }
 
-// Sent returns how often an object was sent, and how often that has changed nothing for certain.
-func (a *Applied) Sent(o plan.Object) (sent, inVain int) {
+// Touched reports whether a request may have changed or deleted an object. What stopped the run before a request, such as a saved
+// plan or a lock that was lost, has not.
+func (a *Applied) Touched(o plan.Object) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if e := a.objects[o]; e != nil {
-		return e.sent, e.inVain
-	}
-	return 0, 0
+	e := a.objects[o]
+	return e != nil && e.changes > 0
 }
 
 // answered records the answer to an apply.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"reflect"
 	"testing"
 
@@ -49,4 +50,35 @@ func TestWritten(t *testing.T) {
 			t.Errorf("%s: written again are %v", test.name, got)
 		}
 	}
+}
+
+// TestTouched (R33): a rollback undoes what may have been changed, and nothing else.
+func TestTouched(t *testing.T) {
+	o := plan.Object{Kind: "ConfigMap", Name: "a", Namespace: "ns"}
+	accepted, refused := func() error { return nil }, func() error { return errors.New("refused") }
+	for _, test := range []struct {
+		name string
+		run  func(*Applied)
+		want bool
+	}{
+		{"stopped before the request", func(a *Applied) { a.sending(o) }, false},
+		{"applied", func(a *Applied) { _ = a.request(o, accepted) }, true},
+		{"refused", func(a *Applied) { _ = a.request(o, refused) }, false},
+		{"as it was sent", func(a *Applied) { _ = a.request(o, accepted); a.changedNothing(o) }, false},
+		{"applied, and refused when it is sent again", func(a *Applied) { _ = a.request(o, accepted); _ = a.request(o, refused) }, true},
+		{"deleted, and the next one refused", func(a *Applied) { _ = a.request(o, accepted); _ = a.request(o, refused); _ = a.request(o, refused) }, true},
+	} {
+		a := NewApplied()
+		test.run(a)
+		if got := a.Touched(o); got != test.want {
+			t.Errorf("%s: touched is %v", test.name, got)
+		}
+	}
+	during := NewApplied()
+	_ = during.request(o, func() error {
+		if !during.Touched(o) {
+			t.Error("not touched while the request is under way")
+		}
+		return nil
+	})
 }

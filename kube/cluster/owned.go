@@ -44,7 +44,7 @@ func (t *Target) sendOwned(ctx context.Context, i *resource.Info, f *manifest.Fa
 		f.KeepSent(i)
 		f.Require(i, looks == maxLooks)
 		replaces := f.Replaces && f.Seen().Version == ""
-		err := t.send(i)
+		err := s.Applied.request(f.Resource.Object, func() error { return t.send(i) })
 		conflict := hasChanged(err, i)
 		if !conflict && !diagnose.IsFieldConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return err
@@ -205,8 +205,11 @@ func (s Session) Delete(ctx context.Context, i *resource.Info, how Removal) (fou
 		if used, err := WhyInUse(ctx, s.Client, s.Builder.Scope(), s.Claims, f.Resource.Object); err != nil || used != "" {
 			return true, used, err
 		}
-		_, err := resource.NewHelper(i.Client, i.Mapping).WithFieldManager(connect.FieldManager).DeleteWithOptions(i.Namespace, i.Name,
-			&metav1.DeleteOptions{PropagationPolicy: &how.Policy, Preconditions: f.Preconditions(looks == maxLooks)})
+		options := &metav1.DeleteOptions{PropagationPolicy: &how.Policy, Preconditions: f.Preconditions(looks == maxLooks)}
+		err := s.Applied.request(f.Resource.Object, func() error {
+			_, err := resource.NewHelper(i.Client, i.Mapping).WithFieldManager(connect.FieldManager).DeleteWithOptions(i.Namespace, i.Name, options)
+			return err
+		})
 		switch {
 		case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
 			return false, "", nil

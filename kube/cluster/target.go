@@ -154,7 +154,7 @@ func (t *Target) createGenerated(ctx context.Context, i *resource.Info, obj plan
 		i.Name = ""
 	}
 	t.session.Builder.Fact(i).KeepSent(i)
-	if err := manifest.CreateGenerated(i); err != nil {
+	if err := t.session.Applied.request(obj, func() error { return manifest.CreateGenerated(i) }); err != nil {
 		return err
 	}
 	t.startDeferred(obj, i)
@@ -216,12 +216,8 @@ func (t *Target) apply(ctx context.Context, g *plan.Group, obj plan.Object, i *r
 		return run.Response{Change: event.Kept, Message: notOurs(notOwned.Owner), Version: status.ParseVersion(f.Seen().Version)}, nil
 	}
 	if err != nil {
-		refused := !connect.MayHaveArrived(err)
-		if refused && hook != nil {
+		if hook != nil && !connect.MayHaveArrived(err) {
 			hook.SetRefused()
-		}
-		if refused && !t.attempts[obj].replaces.Load() {
-			t.session.Applied.changedNothing(obj)
 		}
 		return run.Response{}, t.refused(ctx, obj, err)
 	}
@@ -240,7 +236,7 @@ func (t *Target) accepted(ctx context.Context, i *resource.Info, f *manifest.Fac
 	if change == event.Created && hook == nil && t.attempts[obj].replaces.Load() {
 		change = event.Replaced
 	}
-	if change == event.Unchanged && !t.attempts[obj].replaces.Load() {
+	if change == event.Unchanged {
 		t.session.Applied.changedNothing(obj)
 	}
 	out = run.Response{Change: change, Version: status.ParseVersion(i.ResourceVersion)}

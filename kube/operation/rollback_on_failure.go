@@ -169,7 +169,6 @@ func (op *Operation) leftBehind() string {
 // effects are what a run has done to the cluster, by its events.
 type effects struct {
 	revision int                  // the first that it was to create
-	touched  map[plan.Object]bool // it may have applied or deleted them
 	deleted  map[plan.Object]bool // those that it has changed, true if it has deleted them since
 	// left are the objects that it created and has not seen gone, without those that are being deleted. Those that it found are
 	// none, also if it deleted them and its rollback created them again.
@@ -177,16 +176,13 @@ type effects struct {
 }
 
 func effectsOf(events []event.Event) effects {
-	x, existed := effects{touched: map[plan.Object]bool{}, deleted: map[plan.Object]bool{}}, map[plan.Object]bool{}
+	x, existed := effects{deleted: map[plan.Object]bool{}}, map[plan.Object]bool{}
 	for _, e := range events {
 		if e.Operation != nil && x.revision == 0 { // an edit creates more revisions
 			x.revision = e.Operation.Revision
 		}
 		if e.Kind != event.KindObject || e.Object == nil {
 			continue
-		}
-		if e.Writes() {
-			x.touched[*e.Object] = true
 		}
 		if e.Change != "" {
 			if _, seen := x.deleted[*e.Object]; !seen {
@@ -210,13 +206,15 @@ func effectsOf(events []event.Event) effects {
 // untouched returns whether nobody has applied or deleted an object for the release since the target was deployed. It returns nil
 // if that is not known, because of a revision that failed before this run, or of what earlier pods of its Job did.
 func (op *Operation) untouched(revs *release.Revisions, target *rel1.Release) func(plan.Object) bool {
-	x := effectsOf(op.feed.Events())
-	earlier := func(rel *rel1.Release) bool { return rel.Version > target.Version && rel.Version < x.revision }
+	first := effectsOf(op.feed.Events()).revision
+	earlier := func(rel *rel1.Release) bool { return rel.Version > target.Version && rel.Version < first }
 	if op.prepared.Common.Journal.Before().Start != nil || slices.ContainsFunc(slices.Concat(revs.All, revs.Pruned()), earlier) {
 		return nil
 	}
 	attempts := op.attemptsSoFar()
-	return func(o plan.Object) bool { return !x.touched[o] || sentInVain(attempts, o) }
+	return func(o plan.Object) bool {
+		return !slices.ContainsFunc(attempts, func(a *attempt) bool { return a.session.Applied.Touched(o) })
+	}
 }
 
 // setApplied sets the UIDs of those of the objects that the operation has applied to what they were then.
@@ -226,16 +224,6 @@ func (op *Operation) setApplied(planned map[plan.Object]types.UID) {
 			planned[o] = cmp.Or(a.session.Applied.UID(o), planned[o])
 		}
 	}
-}
-
-// sentInVain reports whether an object was as it was sent, or was refused for certain, each time that it was sent.
-func sentInVain(attempts []*attempt, o plan.Object) bool {
-	sent, inVain := 0, 0
-	for _, a := range attempts {
-		s, v := a.session.Applied.Sent(o)
-		sent, inVain = sent+s, inVain+v
-	}
-	return sent > 0 && sent == inVain
 }
 
 // Kept names what the removals of the run have kept: the claims of the StatefulSets that it has deleted, and the objects of others

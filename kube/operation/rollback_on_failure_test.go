@@ -4,10 +4,15 @@ import (
 	"errors"
 	"testing"
 
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
+	"lockstep/kube/release"
 	"lockstep/kube/session"
 )
 
@@ -33,6 +38,21 @@ func TestFailedRollbackNamesTheFailureFirst(t *testing.T) { // R43
 		if got := events[len(events)-1].Message; got != c.want {
 			t.Errorf("the closing event says %q, want %q", got, c.want)
 		}
+	}
+}
+
+// TestRollbackLeavesWhatWasNotSent: an object that failed before a request, for example because it was not as approved, or that was not
+// deleted for that reason, is as others want it.
+func TestRollbackLeavesWhatWasNotSent(t *testing.T) { // R33, R55
+	op := newOperation(&connect.Client{}, task{prepared: &session.Prepared{}})
+	engine, o := op.start(), plan.Object{Kind: "ConfigMap", Name: "a"}
+	for _, status := range []event.Status{event.Applying, event.Deleting, event.Failed} {
+		engine.Publish(event.Event{Kind: event.KindObject, Object: &o, Status: status})
+	}
+	op.attempts = []*attempt{{session: cluster.Session{Applied: cluster.NewApplied()}}}
+	rel := &rel1.Release{Version: 1, Info: &rel1.Info{Status: rcommon.StatusSuperseded}}
+	if untouched := op.untouched(&release.Revisions{All: []*rel1.Release{rel}}, rel); untouched == nil || !untouched(o) {
+		t.Error("the rollback would write an object about which no request was sent")
 	}
 }
 

@@ -252,6 +252,40 @@ func TestWhatMovesDuringTheRunHolds(t *testing.T) {
 	}
 }
 
+// TestRollbackLeavesWhatWasNotAsApproved: a run with a saved plan rolls back because somebody has changed an object that it had not
+// written. The rollback does not write it either (R33, R55).
+func TestRollbackLeavesWhatWasNotAsApproved(t *testing.T) {
+	t.Parallel()
+	for _, clientSide := range []bool{true, false} {
+		t.Run(map[bool]string{true: "client-side", false: "server-side"}[clientSide], func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			before := rig.ChartOf(t, rig.ConfigMap("first", rig.Group("a"), "color: red"), rig.ConfigMap("changes", rig.Group("b", "a"), "color: red"))
+			after := rig.ChartOf(t, rig.ConfigMap("first", rig.Group("a"), "color: green"), rig.ConfigMap("changes", rig.Group("b", "a"), "color: green"))
+			method := func(d *kube.Deploy) {
+				if d.RollbackOnFailure = true; clientSide {
+					d.ServerSide = "false"
+				}
+			}
+			r.MustRun(r.Install("plain", rig.UseChart(before, method)))
+			op, err := r.Upgrade("plain", rig.UseChart(after, followPlan(nil, method)))
+			p := savePlan(t, op, err)
+			if op, err = r.Upgrade("plain", rig.UseChart(after, followPlan(p, func(d *kube.Deploy) { method(d); d.BreakOn = []string{"edge:b"} }))); err != nil {
+				t.Fatal(err)
+			}
+			out := r.Run(op, func(e event.Event) {
+				if e.Kind == event.KindRun && e.Status == event.Paused {
+					r.PatchConfigMap("changes", `{"data":{"color":"orange"}}`)
+					op.Command(event.Command{Name: event.Resume})
+				}
+			})
+			if one, two := r.ConfigMapData("first")["color"], r.ConfigMapData("changes")["color"]; out.State.Exit != 1 || one != "red" || two != "orange" || out.State.Release != "deployed" {
+				t.Errorf("exit %d, release %s: %s; first is %s, changes %s", out.State.Exit, out.State.Release, out.State.Message, one, two)
+			}
+		})
+	}
+}
+
 // TestARetryIsComparedAgain: a group that was as planned fails for another reason and is held. Meanwhile somebody changes its
 // object: the retry writes nothing until that is as it was (R55).
 func TestARetryIsComparedAgain(t *testing.T) {
