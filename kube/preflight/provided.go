@@ -34,9 +34,13 @@ func Provides(p *session.Prepared) (*session.Provided, error) {
 	if p.Target.Release == nil {
 		return out, nil
 	}
+	keeps := map[plan.Object]bool{}
+	for _, r := range p.Remove.Resources {
+		keeps[r.Object] = charts.Keeps(r.Annotations)
+	}
 	for g, o := range event.Objects(p.Phases) {
 		if g.Phase.Kind == event.PhaseRemove {
-			out.Removed[o] = p.Common.Scope("").Owner()
+			out.Removed[o] = session.Removed{Owner: p.Common.Scope("").Owner(), Keeps: keeps[o]}
 		}
 	}
 	if p.Target.Claims.Take {

@@ -123,7 +123,7 @@ func (s *objects) previewRemoval(ctx context.Context, c *change) error {
 	if c.Message == "" {
 		c.Message, err = cluster.WhyInUse(ctx, s.client, s.builder.Scope(), s.prepared.Target.Claims, c.Object)
 	}
-	if c.Message == "" && s.prepared.Info.Name == "uninstall" && s.prepared.Common.Provided.TakesOver(c.Object) {
+	if c.Message == "" && s.prepared.Common.Provided.TakesOver(c.Object) {
 		c.Message = "another release of this run takes it over first"
 	}
 	if c.Message != "" {

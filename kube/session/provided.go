@@ -18,17 +18,23 @@ type Provided struct {
 	Versions map[schema.GroupVersionKind]bool // the same kinds, by version
 	// OperatorsMayAddKinds is set if an operator among the objects may add kinds that are not in Kinds.
 	OperatorsMayAddKinds bool
-	// Removed are the objects that the operations of these releases delete, with their owner (manifest.Owner).
-	Removed map[plan.Object]string
+	// Removed are the objects that the operations of these releases delete.
+	Removed map[plan.Object]Removed
 	// TakenOver are the objects that these releases have afterwards, whoever had them before (--take-ownership).
 	TakenOver map[plan.Object]bool
+}
+
+// Removed is how a release deletes an object.
+type Removed struct {
+	Owner string // in the form of manifest.Owner
+	Keeps bool   // its manifest has helm.sh/resource-policy: keep
 }
 
 // NewProvided returns an empty Provided.
 func NewProvided() *Provided {
 	return &Provided{
 		Objects: map[plan.Object]map[string]any{}, Kinds: map[plan.GroupKind]bool{}, Versions: map[schema.GroupVersionKind]bool{},
-		Removed: map[plan.Object]string{}, TakenOver: map[plan.Object]bool{},
+		Removed: map[plan.Object]Removed{}, TakenOver: map[plan.Object]bool{},
 	}
 }
 
@@ -57,7 +63,7 @@ func (p *Provided) Has(o plan.Object) bool {
 // Removes reports whether the operation of the release that an object belongs to deletes it. An object that a removal keeps is
 // not deleted.
 func (p *Provided) Removes(o plan.Object, seen manifest.Seen) bool {
-	return p != nil && seen.Owner != "" && p.Removed[o] == seen.Owner && !seen.Keep
+	return p != nil && seen.Owner != "" && p.Removed[o].Owner == seen.Owner && !seen.Keep
 }
 
 // TakesOver reports whether the releases take over an object.

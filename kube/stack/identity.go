@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -224,6 +225,36 @@ func sharedObject(m, other *member, o plan.Object, hook bool) error {
 	}
 	return fmt.Errorf("%s: releases %s and %s both have %s: an object can belong to only one release; "+
 		"remove it from one of the charts", m.At, other.id, m.id, o)
+}
+
+// checkHandovers returns an error for each release that removes an object while another one takes it over, if nothing says which comes
+// first: a removal that comes first deletes it with its data.
+func (s *Stack) checkHandovers() (errs []error) {
+	type key struct {
+		cluster connect.ClusterID
+		plan.Object
+	}
+	takers := map[key]*member{}
+	for _, m := range s.members {
+		if m.own != nil {
+			for o := range m.own.TakenOver {
+				takers[key{m.cluster, o}] = m
+			}
+		}
+	}
+	for _, m := range s.members {
+		if m.own == nil || len(takers) == 0 {
+			continue
+		}
+		for _, o := range slices.SortedFunc(maps.Keys(m.own.Removed), plan.Object.Compare) {
+			if to := takers[key{m.cluster, o}]; to != nil && !m.own.Removed[o].Keeps && !inOrder(m, to) {
+				errs = append(errs, fmt.Errorf("%s: release %s removes %s and release %s takes it over, in no order: it could be deleted with its data; "+
+					"let %[2]s need %[4]s to hand it over, or %[4]s need %[2]s to create it again", m.At, m.id, o, to.id))
+				break
+			}
+		}
+	}
+	return errs
 }
 
 // provided are the objects that releases create, by cluster.

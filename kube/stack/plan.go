@@ -243,7 +243,7 @@ func (s *Stack) planAll(ctx context.Context) error {
 	s.warnLookups()
 	shared, more := s.checkSharedObjects()
 	s.warnings = append(s.warnings, shared...)
-	return errors.Join(append(errs, more...)...)
+	return errors.Join(slices.Concat(errs, more, s.checkHandovers())...)
 }
 
 // warnUnmatched warns about what the operator says of objects that no release has (R22b).
@@ -315,7 +315,7 @@ func (s *Stack) plan(ctx context.Context, m *member, before provided, replaced *
 		p.err = err
 		return p
 	}
-	p.provides = provided{}
+	p.own, p.provides = own, provided{}
 	p.provides.addAll(before)
 	p.provides.add(m.cluster, own)
 	p.unchanged, p.err = p.op.Unchanged(ctx)

@@ -7,9 +7,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"lockstep/engine/plan"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmfile"
 	"lockstep/kube/operation"
+	"lockstep/kube/session"
 )
 
 func TestNoReleases(t *testing.T) {
@@ -89,6 +91,36 @@ func TestDefines(t *testing.T) {
 	} {
 		if got := s.defines(id); got != want {
 			t.Errorf("%s/%s: %t", id.namespace, id.name, got)
+		}
+	}
+}
+
+// TestHandovers (S3, S10): an object that one release removes and another one takes over needs an order between the two, unless the
+// removal keeps it.
+func TestHandovers(t *testing.T) {
+	o := plan.Object{Kind: "ConfigMap", Namespace: "n", Name: "moved"}
+	for name, test := range map[string]struct {
+		aNeedsB, bNeedsA bool
+		removed          session.Removed
+		want             int
+	}{
+		"in no order":   {want: 1},
+		"handed over":   {aNeedsB: true},
+		"created again": {bNeedsA: true},
+		"kept":          {removed: session.Removed{Keeps: true}},
+	} {
+		a, b := newMember(helmfile.Release{Name: "a", Namespace: "n"}, false), newMember(helmfile.Release{Name: "b", Namespace: "n"}, false)
+		a.own, b.own = session.NewProvided(), session.NewProvided()
+		a.own.Removed[o], b.own.TakenOver[o] = test.removed, true
+		if test.aNeedsB {
+			a.needs = []*member{b}
+		}
+		if test.bNeedsA {
+			b.needs = []*member{a}
+		}
+		s := &Stack{members: []*member{a, b}}
+		if errs := s.checkHandovers(); len(errs) != test.want {
+			t.Errorf("%s: %v", name, errs)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"lockstep/kube/mask"
 	"lockstep/kube/operation"
 	"lockstep/kube/planfile"
+	"lockstep/kube/session"
 )
 
 // Connect returns the connection for a context, "" for the current one. It is called once per context.
@@ -147,6 +148,7 @@ func (s *Stack) add(m *member) { s.members, s.byID[m.id] = append(s.members, m),
 // planned is the plan of a release.
 type planned struct {
 	op        *operation.Operation // nil if there is nothing to remove
+	own       *session.Provided    // nil for a removal
 	provides  provided             // with those of the releases that it needs
 	unchanged bool                 // guarded by Stack.mu while the stack runs
 	err       error

@@ -94,6 +94,43 @@ func TestMovedObject(t *testing.T) {
 	}
 }
 
+// TestHandedOver (S3): a release takes over an object that another one removes. Without an order between the two, that is refused: the
+// object could be deleted with its data. If the removal comes later, the plan says that it keeps the object, as the run does it.
+func TestHandedOver(t *testing.T) {
+	t.Parallel()
+	for name, needs := range map[string][]string{"ordered": {"b"}, "in no order": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newStackRig(t)
+			b.TakesOver = []string{"configmaps/moved"}
+			has := map[string]any{"has": true}
+			stack := []release{{Name: "a", Dir: movable(t, "a", ""), Values: has, Needs: needs}, {Name: "b", Dir: movable(t, "b", "")}}
+			b.mustUp(stack...)
+			b.PatchConfigMap("moved", `{"data":{"runtime":"precious"}}`)
+			stack[0].Values, stack[1].Values = nil, has
+			s, err := b.prepare(false, func(o *kube.StackOptions) {
+				changeCharts(o, func(c *kube.ChartOptions) { c.TakeOwnership = true })
+			}, stack...)
+			if needs == nil {
+				if err == nil || !strings.Contains(err.Error(), "takes it over, in no order") {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := b.plannedFor(s, "a"); got != inspect.Keep {
+				t.Errorf("planned for the release that removes it: %s", got)
+			}
+			state, _ := b.run(s, nil, nil)
+			if got, data := b.ownerOfMoved(), b.ConfigMapData("moved"); state.Exit != 0 || got != "b b" || data["runtime"] != "precious" {
+				t.Errorf("exit %d: %s; the object is that of %s, with %v", state.Exit, phrase.Reason(state), got, data)
+			}
+		})
+	}
+}
+
 // TestPruneOfRenamed (S10): a release is renamed, and the new one takes over the objects of the old one, which --prune uninstalls.
 // The plan says that the object is kept, as the run does it.
 func TestPruneOfRenamed(t *testing.T) {
