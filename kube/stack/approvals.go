@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
@@ -44,6 +45,42 @@ func (s *Stack) approvalOf(m *member) (reason string, asked bool) {
 		reason, asked = plan.ReadApprove(map[string]string{plan.AnnotationApprove: m.Approve})
 	}
 	return reason, asked || slices.Contains(s.approveBefore, m.id)
+}
+
+// checkApproved returns an error if --approve names a release that asks for no approval itself, but whose groups do: the run would wait
+// for theirs.
+func (s *Stack) checkApproved() error {
+	for _, m := range s.members {
+		if _, asked := s.approvalOf(m); asked || !slices.Contains(s.approved, m.id) || len(m.approved) > 0 || m.op == nil || m.unchanged {
+			continue
+		}
+		if named := unapproved(m.id, m.op.Phases()); len(named) > 0 {
+			return fmt.Errorf("--approve %s: release %[1]s asks for no approval itself, but its groups do; name them: --approve %s", m.id, strings.Join(named, ","))
+		}
+	}
+	return nil
+}
+
+// unapproved returns the names of the groups of a release that ask for an approval, as in arguments.
+func unapproved(release string, phases []event.Phase) (named []string) {
+	for g := range event.Groups(phases) {
+		if len(g.Approve) > 0 {
+			named = append(named, release+"/"+g.ID)
+		}
+	}
+	return named
+}
+
+// waitingIn returns a command for each group of a release that waits for an approval.
+func waitingIn(m *member, c event.Command) (commands []event.Command) {
+	for g := range m.state.GroupStates() {
+		if g.Status == event.AtBreakpoint && g.Code == event.Unapproved {
+			one := c
+			one.Scope, one.Group = m.id, g.ID
+			commands = append(commands, one)
+		}
+	}
+	return commands
 }
 
 // askApprovals makes the groups of releases that will change wait for the approvals that these ask for, and so the hooks right

@@ -63,6 +63,14 @@ func (s *Stack) send(c event.Command) {
 // resolve returns one command per release or group that c names. It refuses c and returns nil if it finds none, or
 // several for a command that needs exactly one.
 func (s *Stack) resolve(c event.Command) (commands []event.Command) {
+	if m, group := s.splitScope(c.Group); m != nil && group == "" && c.Name == event.Approve {
+		s.mu.Lock()
+		commands = waitingIn(m, c)
+		s.mu.Unlock()
+		if commands != nil {
+			return commands
+		}
+	}
 	if s.byID[c.Group] != nil {
 		return []event.Command{c}
 	}

@@ -85,6 +85,9 @@ func (s *Stack) prepare(ctx context.Context, connectTo Connect) error {
 		}
 		return err
 	}
+	if err := s.checkApproved(); err != nil {
+		return err
+	}
 	s.orderByNamespaces()
 	if err := s.checkSteps(); err != nil {
 		return err
