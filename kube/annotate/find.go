@@ -113,7 +113,7 @@ func (w *writer) refusal(e *edit) (why string, line int) {
 	}
 	switch len(fits) {
 	case 0:
-		return "its metadata is not written in the template", 0
+		return noMetadata, 0
 	case 1:
 		return fits[0].refusal, fits[0].line
 	}

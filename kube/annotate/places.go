@@ -34,6 +34,8 @@ type hole struct {
 const (
 	byHelper      = "its annotations come from a helper or a value"
 	notBlockStyle = "its annotations are not in block style"
+	flowMetadata  = "its metadata is not in block style"
+	noMetadata    = "its metadata is not written in the template"
 )
 
 var nindent = regexp.MustCompile(`\|\s*nindent\s+(\d+)\s*-?\}\}$`)
@@ -52,9 +54,12 @@ func (t *text) places() []*place {
 		}
 		p := &place{line: i + 1, kind: kind}
 		p.when, p.unknown = t.condition(t.lines[i].at)
-		if value != "" || len(t.lines[i].actions) > 0 {
-			p.refusal = notBlockStyle
-		} else {
+		switch {
+		case len(t.lines[i].actions) > 0:
+			p.refusal = noMetadata
+		case value != "":
+			p.refusal = flowMetadata
+		default:
 			t.addHoles(p, i, column)
 		}
 		found = append(found, p)
@@ -91,7 +96,7 @@ func (t *text) kind(i, column int) (kind string, ok bool) {
 func (t *text) addHoles(p *place, i, column int) {
 	b := t.block(i, column)
 	if b.column < 0 {
-		p.refusal = notBlockStyle
+		p.refusal = noMetadata
 		return
 	}
 	if len(b.annotations) == 0 {
