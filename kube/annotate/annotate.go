@@ -137,6 +137,15 @@ type writer struct {
 	unstable []plan.Object   // workloads that each upgrade restarts, because a checksum changes with each rendering
 	restarts []plan.Object
 	guarded  [][]string // paths of the values that a guard depends on, from the values of the root chart
+	placed   []placed
+}
+
+// placed are the insertions at a place, and the objects that it renders.
+type placed struct {
+	file   string
+	line   int
+	edits  []*edit
+	insert []insertion
 }
 
 func newWriter(ctx context.Context, src Source) (*writer, error) {
@@ -277,7 +286,9 @@ func (w *writer) annotate(p *foundPlace, edits []*edit, present map[groupKey]*pr
 		for _, path := range p.place.guardedValues() {
 			w.guarded = append(w.guarded, append(strings.Split(rendered[0].doc.Chart, "/")[1:], path...))
 		}
-		f.insert = append(f.insert, p.place.insertions(f.text, withConditions(rendered[0], p.place, present, w.src.Spelling))...)
+		insert := p.place.insertions(f.text, withConditions(rendered[0], p.place, present, w.src.Spelling))
+		f.insert = append(f.insert, insert...)
+		w.placed = append(w.placed, placed{p.file, p.place.line, rendered, insert})
 	}
 }
 

@@ -54,6 +54,8 @@ func TestAllOrNothing(t *testing.T) {
 			[]string{"base-2: " + byHelper, "web: it waits for group base, which is not written", "front: it waits for group web, which is not written"}},
 		{"a condition that cannot be expressed", "{{- range $on := list .Values.base }}{{ if $on }}\n" + object("base") + "{{ end }}{{- end }}\n", "base: true\n", []string{"base", "db", "worker"},
 			[]string{"web: with --set base=false it would come last, with the objects that have no group", "front: with --set base=false it would come last, with the objects that have no group"}},
+		{"a place that other annotations leave invalid", object("base") + "  annotations:\n    {{ toYaml .Values.notes | indent 4 }}\n", "notes:\n", []string{"db", "worker"},
+			[]string{"base: with --set notes={example.com/other: x} annotations there would break its YAML", "web: it waits for group base, which is not written", "front: it waits for group web, which is not written"}},
 		{"all can be written", object("base"), "other: true\n", []string{"base", "db", "front", "web", "worker"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

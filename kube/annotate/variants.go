@@ -20,7 +20,7 @@ const maxVariants = 24
 
 // variants renders the new chart with each boolean value flipped. It returns the groups that then lose
 // their order (R69a): groups that are rendered but unsequenced, or that no longer wait for a rendered
-// group.
+// group. It also returns the lines with which a template that accepts a value would not be valid any more.
 func (w *writer) variants(wanted *plan.Plan) ([]ManualEdit, error) {
 	flips, err := w.flips()
 	if err != nil {
@@ -68,7 +68,10 @@ func (w *writer) variant(f flip, insert map[string][]insertion, wanted *plan.Pla
 		} else if _, failed := before.Plan(); failed != nil {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("with --set %s: %w", f.setting, err)
+		if manual = w.broken(f); len(manual) == 0 {
+			return nil, fmt.Errorf("with --set %s: %w", f.setting, err)
+		}
+		return manual, w.ctx.Err()
 	}
 	present := renderedGroups(after, wanted)
 	for _, g := range wanted.Groups {
@@ -91,6 +94,39 @@ func (w *writer) variant(f flip, insert map[string][]insertion, wanted *plan.Pla
 		}
 	}
 	return manual, nil
+}
+
+// broken returns the lines that break the template of their place with one flipped value.
+func (w *writer) broken(f flip) (manual []ManualEdit) {
+	breaks := func(places []placed) bool {
+		insert := map[string][]insertion{}
+		for _, p := range places {
+			insert[p.file] = append(insert[p.file], p.insert...)
+		}
+		_, err := w.renderWith(insert, f.values)
+		return err != nil
+	}
+	for _, p := range bisect(w.placed, breaks) {
+		m := ManualEdit{Chart: p.edits[0].doc.Chart, File: p.file, Line: p.line, Lines: p.edits[0].lines}
+		m.Why = fmt.Sprintf("with --set %s %v", f.setting, errBroken)
+		for _, e := range p.edits {
+			m.Objects = append(m.Objects, e.object)
+		}
+		manual = append(manual, m)
+	}
+	return manual
+}
+
+// bisect returns the elements of a list that fail alone.
+func bisect[T any](list []T, fails func([]T) bool) []T {
+	switch {
+	case len(list) == 0 || !fails(list):
+		return nil
+	case len(list) == 1:
+		return list
+	}
+	half := len(list) / 2
+	return slices.Concat(bisect(list[:half], fails), bisect(list[half:], fails))
 }
 
 // isolated reports whether a group has no rendered dependencies or dependents.
