@@ -38,15 +38,28 @@ func (s suggester) rerun(state *event.State, args []string, without ...string) s
 	case state.Status == event.Aborted:
 		why = "to continue"
 	}
+	if s.planFile() != "" {
+		why += "; this saves a new plan, because each can be used once"
+	}
 	return withComment(s.again(state, args, longer, without...), why)
 }
 
-// again returns the words of the user's command with args, with all its flags except those in without, and with more flags.
+// again returns the words of the user's command with args, with all its flags except those in without, and with more flags. Of a command
+// with --plan it returns those that save the next plan.
 func (s suggester) again(state *event.State, args, more []string, without ...string) []string {
-	words := s.withConnection(state, s.cmd, append([]string{s.cmd.Name()}, args...))
+	cmd, name := s.cmd, []string{s.cmd.Name()}
+	if path := s.planFile(); path != "" {
+		name = []string{"plan", s.cmd.Name()}
+		if cmd, _, _ = s.cmd.Root().Find(name); state.Operation.IsStack() {
+			name = name[:1]
+		}
+		more, without = append(slices.Clip(more), "--out", s.mask.Argument("out", path)), append(slices.Clip(without), "output", "sandbox")
+	}
+	words := s.withConnection(state, cmd, append(name, args...))
 	command.VisitSetFlags(s.cmd, func(name string, set []string) {
 		added := command.SelectsCluster(s.cmd, name) || name == "namespace" && !state.Operation.IsStack() // by withConnection
-		if !added && !slices.Contains(without, name) && !slices.Contains(more, "--"+name) && !(name == "install" && isUninstalled(state)) {
+		known := cmd.Flag(name) != nil || name == "file" // plan -f is also for values
+		if !added && known && !slices.Contains(without, name) && !slices.Contains(more, "--"+name) && !(name == "install" && isUninstalled(state)) {
 			words = append(words, set...)
 		}
 	}, s.mask)
@@ -54,6 +67,12 @@ func (s suggester) again(state *event.State, args, more []string, without ...str
 		words = append(words, "--install")
 	}
 	return append(words, more...)
+}
+
+// planFile returns the file of the plan that the user's command followed, "" for none.
+func (s suggester) planFile() string {
+	path, _ := s.cmd.Flags().GetString("plan") // the command may have no such flag
+	return path
 }
 
 // lateHook returns the first Job of a hook after the groups that did not start because one of them was not ready in time. Its

@@ -63,7 +63,11 @@ func parse(t testing.TB, argv ...string) (suggester, []string, error) {
 	root.AddCommand(Commands(a)...)
 	root.AddGroup(&cobra.Group{ID: "deploy"}, &cobra.Group{ID: "release"})
 	p, args := suggester{app: &app{a}}, []string(nil)
-	for _, c := range root.Commands() {
+	all := root.Commands()
+	for _, c := range all {
+		all = append(all, c.Commands()...)
+	}
+	for _, c := range all {
 		c.RunE = func(cmd *cobra.Command, rest []string) error {
 			p.cmd, args = cmd, rest
 			p.Settings.KubeContext = cmd.Flag("kube-context").Value.String()
@@ -88,6 +92,7 @@ func TestNextCommands(t *testing.T) {
 	const (
 		where        = " -n n --kube-context 'my cluster'"
 		fix          = "   # after fixing it"
+		newPlan      = fix + "; this saves a new plan, because each can be used once"
 		upgradeAgain = "lockstep upgrade s ./c" + where + " --set 'password=…'" + fix + "; fill in …"
 		installAgain = "lockstep install s ./c" + where + " --set 'password=…'" + fix + "; fill in …"
 		rollback     = "lockstep rollback s 3" + where
@@ -181,6 +186,11 @@ func TestNextCommands(t *testing.T) {
 			[]string{"lockstep install s '…'" + where + "   # to deploy it again; fill in …"}},
 		{"a rollback of such a release, with its history kept", given("rollback", "s").afterRollback(aborted(endedState("rollback", 0, event.Aborted, "", "uninstalled"), "")),
 			[]string{"lockstep rollback s 2" + where + "   # to run it again", history}},
+		{"an upgrade by a plan, which can be used once", given("upgrade", "s", "./c", "-i", "--plan", "a.plan", "--rollback-on-failure").afterDeploy(
+			endedState("upgrade", 3, event.Failed, event.Ready, "deployed"), "./c", nil, false),
+			[]string{"lockstep plan upgrade s ./c" + where + " --install --rollback-on-failure --out a.plan" + newPlan}},
+		{"an uninstall by a plan", given("uninstall", "s", "--plan", "a.plan").afterUninstall(endedState("uninstall", 0, event.Failed, "", "failed"), nil),
+			[]string{"lockstep plan uninstall s" + where + " --out a.plan" + newPlan, status}},
 		{"a failed rollback", given("rollback", "s", "--cleanup-on-fail").afterRollback(endedState("rollback", 0, event.Failed, "", "failed")),
 			[]string{"lockstep rollback s 2" + where + " --cleanup-on-fail" + fix, history}},
 		{"a failed uninstall", given("uninstall", "s").afterUninstall(endedState("uninstall", 0, event.Failed, "", "failed"), nil), []string{uninstall + fix, status}},
@@ -215,6 +225,11 @@ func TestRerunOfStack(t *testing.T) {
 	want := "lockstep up --kube-context c -f hf.yaml -n n   # after fixing it"
 	if got := p.afterStack(state, false); !slices.Equal(got, []string{want}) {
 		t.Errorf("%q, want %q", got, want)
+	}
+	p = mustParse(t, "up", "-f", "hf.yaml", "--plan", "a.plan", "--allow-hooks")
+	want = "lockstep plan -f hf.yaml --out a.plan   # after fixing it; this saves a new plan, because each can be used once"
+	if got := p.afterStack(state, false); !slices.Equal(got, []string{want}) {
+		t.Errorf("after a plan: %q, want %q", got, want)
 	}
 	p = mustParse(t, "up", "-f", "hf.yaml", "-l", "tier=db", "-n", "n", "--kube-context", "c", "--timeout", "9m")
 	if got := p.afterStack(driftedStack(), false); !slices.Equal(got, []string{"lockstep drift -f hf.yaml -n n -l tier=db --repair --kube-context c   # to undo what others have changed"}) {
@@ -343,7 +358,7 @@ func randomFlags(random *rand.Rand, cmd *cobra.Command, secret string) (argv []s
 }
 
 // sameFlags checks that two command lines set the same flags to the same values, except for
-// secret ones, which must be hidden.
+// secret ones, which must be hidden. A command with --plan became one that saves a plan.
 func sameFlags(t *testing.T, given, proposed *cobra.Command, secret string) {
 	t.Helper()
 	value := func(cmd *cobra.Command, f *pflag.Flag) string {
@@ -358,6 +373,11 @@ func sameFlags(t *testing.T, given, proposed *cobra.Command, secret string) {
 	}
 	given.Flags().VisitAll(func(f *pflag.Flag) {
 		g := proposed.Flag(f.Name)
+		if out := proposed.Flag("out"); out != nil && f.Name == "plan" {
+			g = out
+		} else if g == nil || out != nil && (f.Name == "output" || f.Name == "sandbox") { // of the run, not of the plan
+			return
+		}
 		want, got := value(given, f), value(proposed, g)
 		switch {
 		case f.Name == "namespace":
