@@ -74,6 +74,23 @@ func TestFinalizerThatStays(t *testing.T) {
 	}
 }
 
+// TestInstallAfterAFailedUninstall (R50, R32a): an upgrade failed, then the uninstall: upgrade --install installs the release over what is
+// left, and the revision before them is not deployed any more.
+func TestInstallAfterAFailedUninstall(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := rig.ChartOf(t, rig.ConfigMap("kept", nil))
+	r.Deploy("plain", rig.UseChart(chart, nil))
+	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("kept", rig.Group("a")), rig.UnpullableDeployment("web", rig.Group("b", "a"))), func(d *kube.Deploy) { d.Timeout = 5 * time.Second }))
+	r.MustFail(op, err)
+	r.PatchConfigMap("kept", `{"metadata":{"finalizers":["example.com/forever"]}}`)
+	op, err = r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace, Timeout: 5 * time.Second}})
+	r.MustFail(op, err, "ConfigMap/kept")
+	r.PatchConfigMap("kept", `{"metadata":{"finalizers":null}}`)
+	r.MustRun(r.Upgrade("plain", rig.UseChart(chart, func(d *kube.Deploy) { d.Install = true })))
+	r.AssertHistory("1 superseded", "2 failed", "3 deployed")
+}
+
 // TestUninstallOfDeletedObjects uninstalls a release whose objects were already deleted: all groups and hooks run (R31).
 func TestUninstallOfDeletedObjects(t *testing.T) {
 	t.Parallel()
