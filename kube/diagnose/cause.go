@@ -102,7 +102,7 @@ const FailedCreate = "FailedCreate"
 // RefusedPods returns the cause in the message of such a warning, without what only requests would tell.
 func RefusedPods(message string) string {
 	reason := withoutName(plainError(message))
-	return status.CleanText("pods cannot be created: " + cmp.Or(byPolicy(reason), reason))
+	return status.CleanText("pods cannot be created: " + cmp.Or(byPolicy(reason), quotaInFigures(reason)))
 }
 
 // refusedPodsCause explains a FailedCreate event.
@@ -110,7 +110,7 @@ func (d *Diagnoser) refusedPodsCause(ctx context.Context, b *reportBuilder, e *E
 	message := plainError(e.Message)
 	f := d.admissionCause(ctx, b.live.GetNamespace(), message)
 	if f.cause == "" {
-		f.cause = cmp.Or(byPolicy(withoutName(message)), withoutName(message))
+		f.cause = cmp.Or(byPolicy(withoutName(message)), quotaInFigures(withoutName(message)))
 	}
 	which := "no pods can be created: "
 	if b.uncreated < b.wanted {

@@ -53,15 +53,30 @@ func TestForbidden(t *testing.T) {
 			t.Fatalf("%v has no finding", got)
 		}
 		f := why.Finding()
-		cause := "refused by the API server: " + words
+		cause := "refused by the API server: " + quotaInFigures(words)
 		if reason, policy := strings.CutPrefix(words, "ValidatingAdmissionPolicy 'lab-vap' with binding 'lab-vapb' denied request: "); policy {
-			cause = "refused by ValidatingAdmissionPolicy lab-vap: " + reason
+			cause = "refused: " + reason + " (ValidatingAdmissionPolicy lab-vap)"
 			if by, _ := DeniedBy(got); by != "lab-vap" || !strings.HasSuffix(got.Error(), `pods "big" is forbidden: `+cause) {
 				t.Errorf("refused by policy %q: %v", by, got)
 			}
 		}
 		if LacksPermission(err) || strings.Contains(got.Error(), advice) || f.Cause != cause || f.Evidence[0] != `pods "big" is forbidden: `+words {
 			t.Errorf("%s\nis explained as %q\ncause %q\nevidence %q", words, got, f.Cause, f.Evidence)
+		}
+	}
+}
+
+// TestQuotaInFigures: a message about an exceeded quota becomes figures: what was requested, and what is left. Other messages stay.
+func TestQuotaInFigures(t *testing.T) {
+	for message, want := range map[string]string{
+		"exceeded quota: q, requested: limits.cpu=1,requests.memory=2Gi, used: limits.cpu=0,requests.memory=3Gi, limited: limits.cpu=500m,requests.memory=4Gi": "exceeded quota q: requested limits.cpu=1 (500m left), requests.memory=2Gi (1Gi left)",
+		"exceeded quota: none, requested: pods=1, used: pods=3, limited: pods=0":                                                                               "exceeded quota none: requested pods=1 (0 left)",
+		"exceeded quota: q, requested: pods=1, used: pods=0":                                                                                                   "exceeded quota: q, requested: pods=1, used: pods=0",
+		"exceeded quota: q, requested: pods=x, used: pods=0, limited: cpu=1":                                                                                   "exceeded quota: q, requested: pods=x, used: pods=0, limited: cpu=1",
+		"no": "no",
+	} {
+		if got := quotaInFigures(message); got != want {
+			t.Errorf("%s\nbecomes %q\nwant    %q", message, got, want)
 		}
 	}
 }
@@ -119,9 +134,9 @@ func TestRefusals(t *testing.T) {
 		err   error
 		cause string
 	}{
-		{"a webhook refuses", forbidden("pods", "p", `admission webhook "check.example.com" denied the request: no`), "refused by webhook check.example.com of ValidatingWebhookConfiguration policy: no"},
+		{"a webhook refuses", forbidden("pods", "p", `admission webhook "check.example.com" denied the request: no`), "refused: no (webhook check.example.com of ValidatingWebhookConfiguration policy)"},
 		{"a webhook refuses without a reason", forbidden("pods", "p", `admission webhook "inject.example.com" denied the request without explanation`),
-			"refused by webhook inject.example.com of MutatingWebhookConfiguration sidecars: no reason given"},
+			"refused: no reason given (webhook inject.example.com of MutatingWebhookConfiguration sidecars)"},
 		{"a webhook's pods are not ready", failing("check.example.com", "https://s.ns.svc:443/v?timeout=10s", `no endpoints available for service "s"`),
 			`webhook check.example.com of ValidatingWebhookConfiguration policy failed: no endpoints available for service "s"; Service ns/s: 0 of 1 pods are ready; container c exited with code 7 (2 restarts): fake logs`},
 		{"a webhook has no Service", failing("check.example.com", "https://none.ns.svc:443/", `service "none" not found`),

@@ -2,9 +2,12 @@ package diagnose
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Messages of the API server about a refused request: by the authorizer, by a policy, by a webhook.
@@ -13,14 +16,52 @@ var (
 	policyDenied  = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'`)
 	policyReason  = regexp.MustCompile(`(?s)^ValidatingAdmissionPolicy '([^']+)' with binding '[^']*' denied request: (.*)`)
 	webhookDenied = regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: | without explanation)?(.*)`)
+	quotaExceeded = regexp.MustCompile(`^exceeded quota: ([^,]+), requested: (\S+), used: (\S+), limited: (\S+)$`)
 )
 
-// byPolicy says which policy refused a request, and why, given the message without the object's name. It returns "" if none did.
+// byPolicy says why a policy refused a request, and which one, given the message without the object's name. It returns "" if none did.
 func byPolicy(message string) string {
 	if m := policyReason.FindStringSubmatch(message); m != nil {
-		return "refused by ValidatingAdmissionPolicy " + m[1] + ": " + m[2]
+		return refusedFor(m[2], "ValidatingAdmissionPolicy "+m[1])
 	}
 	return ""
+}
+
+// refusedFor is the cause of a refusal. The reason comes first, because the names of those who refuse are long.
+func refusedFor(reason, by string) string { return fmt.Sprintf("refused: %s (%s)", reason, by) }
+
+// quotaInFigures shortens the message about an exceeded quota to what was requested of each resource and what is left of it.
+// Other messages are unchanged.
+func quotaInFigures(message string) string {
+	m := quotaExceeded.FindStringSubmatch(message)
+	if m == nil {
+		return message
+	}
+	used, hard := amounts(m[3]), amounts(m[4])
+	var figures []string
+	for requested := range strings.SplitSeq(m[2], ",") {
+		name, _, _ := strings.Cut(requested, "=")
+		left, err := resource.ParseQuantity(hard[name])
+		taken, err2 := resource.ParseQuantity(used[name])
+		if err != nil || err2 != nil {
+			return message
+		}
+		if left.Sub(taken); left.Sign() < 0 {
+			left = resource.Quantity{}
+		}
+		figures = append(figures, fmt.Sprintf("%s (%s left)", requested, left.String()))
+	}
+	return fmt.Sprintf("exceeded quota %s: requested %s", m[1], strings.Join(figures, ", "))
+}
+
+// amounts parses "pods=1,limits.cpu=500m".
+func amounts(list string) map[string]string {
+	all := map[string]string{}
+	for amount := range strings.SplitSeq(list, ",") {
+		name, value, _ := strings.Cut(amount, "=")
+		all[name] = value
+	}
+	return all
 }
 
 // Denied is a request for which the user lacks a permission. Resource is "" for a path, Namespace at the cluster scope.

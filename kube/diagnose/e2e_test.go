@@ -175,7 +175,7 @@ func TestClusterQuotaExceeded(t *testing.T) {
 	p := realCluster(t)
 	p.create(`{apiVersion: v1, kind: ResourceQuota, metadata: {name: none}, spec: {hard: {pods: "0"}}}`)
 	o := p.create(workload("web", "example/web:1", ""))
-	t.Log(p.until(o, "no pods can be created: ", "exceeded quota: none").Cause)
+	t.Log(p.until(o, "no pods can be created: ", "exceeded quota none").Cause)
 }
 
 func TestClusterNotReady(t *testing.T) {

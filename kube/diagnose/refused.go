@@ -66,6 +66,8 @@ func Explain(err error) error {
 	if by := byPolicy(cause); by != "" {
 		text, cause = strings.Replace(text, cause, by, 1), by
 	} else {
+		short := quotaInFigures(cause)
+		text, cause = strings.Replace(text, cause, short, 1), short
 		cause = refusedByServer + strings.TrimPrefix(cause, refusedByServer)
 	}
 	return &refusal{err, text, run.Finding{Cause: status.CleanText(cause), Evidence: []string{status.CleanText(message)}}}

@@ -28,7 +28,7 @@ func (d *Diagnoser) webhookCause(ctx context.Context, message string) finding {
 	if m := webhookDenied.FindStringSubmatch(message); m != nil {
 		config, gap := d.webhookConfig(ctx, m[1])
 		why := cmp.Or(strings.TrimSpace(m[2]), "no reason given")
-		return finding{cause: fmt.Sprintf("refused by %s: %s", webhookName(m[1], config), why), evidence: gap}
+		return finding{cause: refusedFor(why, webhookName(m[1], config)), evidence: gap}
 	}
 	if m := webhookFailed.FindStringSubmatch(message); m != nil {
 		config, gap := d.webhookConfig(ctx, m[1])

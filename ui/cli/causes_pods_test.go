@@ -83,7 +83,7 @@ var podCauses = []cause{
 		`no pods can be created: no PriorityClass with name none-such was found`, `no PriorityClass with name none-such`},
 	{"quota", `{apiVersion: v1, kind: ResourceQuota, metadata: {name: none}, spec: {hard: {pods: "0"}, scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [$NS]}]}}}` + "\n---\n" +
 		deployment("quota", "", `priorityClassName: $NS, `+oneContainer), "Deployment/quota",
-		`no pods can be created: exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0`, `exceeded quota: none`},
+		`no pods can be created: exceeded quota none: requested pods=1 \(0 left\)`, `exceeded quota: none`},
 	{"claim", deployment("claim", "", `volumes: [{name: d, persistentVolumeClaim: {claimName: nowhere}}], `+oneContainer), "Deployment/claim",
 		`pod claim-\S+ cannot be scheduled: claim nowhere does not exist`, `persistentvolumeclaim "nowhere" not found`},
 	{"set-claim", `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: set-claim}, spec: {serviceName: db, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, spec: {` + oneContainer + `}},

@@ -31,7 +31,7 @@ const (
 // refusals are objects that the API server refuses.
 var refusals = []cause{
 	{"quota", `{apiVersion: batch/v1, kind: CronJob, metadata: {name: much}, spec: {schedule: '@daily', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, ` + oneContainer + `}}}}}}`, "CronJob/much",
-		`refused by the API server: exceeded quota: small, requested: count/cronjobs.batch=1, used: count/cronjobs.batch=0, limited: count/cronjobs.batch=0`, `cronjobs.batch "much" is forbidden`},
+		`refused by the API server: exceeded quota small: requested count/cronjobs.batch=1 \(0 left\)`, `cronjobs.batch "much" is forbidden`},
 	{"limits", `{apiVersion: v1, kind: Pod, metadata: {name: big}, spec: {` + harmless + `, resources: {limits: {cpu: "2"}}}]}}`, "Pod/big",
 		`refused by LimitRange limits: maximum cpu usage per Container is 1, but limit is 2`, `maximum cpu usage`},
 	{"insecure", `{apiVersion: v1, kind: Pod, metadata: {name: free}, spec: {` + oneContainer + `}}`, "Pod/free", `refused by the API server: ` + insecure, `seccompProfile.type to "RuntimeDefault" or "Localhost"`},
@@ -40,7 +40,7 @@ var refusals = []cause{
 	{"account", `{apiVersion: v1, kind: Pod, metadata: {name: somebody}, spec: {serviceAccountName: nobody, ` + harmless + `}]}}`, "Pod/somebody",
 		`refused by the API server: error looking up service account \$NS/nobody: serviceaccount "nobody" not found`, `nobody`},
 	{"policy", `{apiVersion: v1, kind: ServiceAccount, metadata: {name: teamless}}`, "ServiceAccount/teamless",
-		`refused by ValidatingAdmissionPolicy \$NS: it needs a label team`, `denied request`},
+		`refused: it needs a label team \(ValidatingAdmissionPolicy \$NS\)`, `denied request`},
 	{"port", `{apiVersion: v1, kind: Service, metadata: {name: port}, spec: {type: NodePort, ports: [{port: 80, nodePort: 30978}]}}`, "Service/port",
 		`refused by the API server: spec.ports\[0\].nodePort: Invalid value: 30978: provided port is already allocated`, `already allocated`},
 	{"invalid", deployment("odd", "", "tolerations: [{operator: Exists, value: x}], "+oneContainer), "Deployment/odd",
@@ -49,7 +49,7 @@ var refusals = []cause{
 	{"silent-hook", `{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: checked}, spec: {minAvailable: 1, selector: {matchLabels: {app: x}}}}`, "PodDisruptionBudget/checked",
 		`webhook check.example.com of ValidatingWebhookConfiguration \$NS failed: .*; Service \$NS/hook: selector app=hook matches no pods`, `failed calling webhook`},
 	{"strict-hook", `{apiVersion: v1, kind: ConfigMap, metadata: {name: refused, labels: {ask: me}}}`, "ConfigMap/refused",
-		`refused by webhook strict.example.com of ValidatingWebhookConfiguration \$NS-strict: only on weekdays`, `only on weekdays`},
+		`refused: only on weekdays \(webhook strict.example.com of ValidatingWebhookConfiguration \$NS-strict\)`, `only on weekdays`},
 	{"immutable", `{apiVersion: v1, kind: ConfigMap, metadata: {name: fixed}, data: {more: x}}`, "ConfigMap/fixed",
 		"refused by the API server: data: field is immutable when `immutable` is set; replace it with --replace ConfigMap/fixed \\(upgrade, rollback and up\\), or rename it in the chart", `field is immutable`},
 	{"conflict", `{apiVersion: v1, kind: ConfigMap, metadata: {name: shared}, data: {mode: ours}}`, "ConfigMap/shared",

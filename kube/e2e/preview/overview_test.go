@@ -214,7 +214,7 @@ func TestStartedJob(t *testing.T) {
 		name, job, seen, selected string
 		quota                     bool
 	}{
-		{"quota", rig.Job("load", nil, "10ms"), "Job/load: pods cannot be created: exceeded quota: none", "Job/load: no pods can be created: exceeded quota: none", true},
+		{"quota", rig.Job("load", nil, "10ms"), "Job/load: pods cannot be created: exceeded quota none", "Job/load: no pods can be created: exceeded quota none", true},
 		{"secret", strings.Replace(rig.Job("load", nil, "10ms"), "image: example/app:1.0", "image: example/app:1.0, envFrom: [{secretRef: {name: login}}]", 1), "Job/load: container main cannot start: secret \"login\" not found", "Job/load: container main cannot start: secret \"login\" not found", false},
 		{"node", strings.Replace(rig.Job("load", nil, "10ms"), "restartPolicy: Never", "restartPolicy: Never, nodeSelector: {disk: none}", 1), "Job/load: cannot be scheduled: ", "Job/load: cannot be scheduled: ", false},
 		{"failed", pod(`sandbox/exit-code: "3", sandbox/log: "FATAL: no database"`), "Job/load: container main exited with code 3", "Job/load: container main exited with code 3: FATAL: no database", false},
