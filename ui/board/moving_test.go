@@ -12,6 +12,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
+	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/cards"
@@ -148,6 +149,21 @@ func TestNextProblemStaysWithFailures(t *testing.T) {
 	for range 2*len(failed) + 1 {
 		if s.press("f"); !slices.Contains(failed, s.Sel) {
 			t.Errorf("f went to %v", s.Sel)
+		}
+	}
+}
+
+// TestNextProblemGoesToDegraded: f goes from a failure on to the groups that waiting will not make ready, and back.
+func TestNextProblemGoesToDegraded(t *testing.T) {
+	events := twoStuck()
+	events[len(events)-1].Status = event.Degraded // app
+	queue := plan.Object{Kind: "Deployment", Name: "queue"}
+	s := newScreen(t, 100, 30, events)
+	s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "s:queue", Object: &queue, Status: event.Failed, Cause: "gave up", Time: s.State.Now},
+		event.Event{Kind: event.KindRun, Status: event.Held, Message: "s:queue", Time: s.State.Now})
+	for _, want := range []string{"s:app", "s:queue", "s:app"} {
+		for s.press("f"); s.Group().ID != want; {
+			t.Fatalf("f went to %s, not to %s:\n%s", s.Group().ID, want, s.text())
 		}
 	}
 }

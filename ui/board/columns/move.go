@@ -186,16 +186,19 @@ func (b *Board) AnyFailure() bool {
 	return false
 }
 
-// NextProblem goes to the problem after the selected one. While anything has failed, it
-// cycles through the failures only, and while anything is degraded, through those groups.
+// NextProblem goes to the problem after the selected one. While anything has failed or is degraded, it skips the other groups
+// that the run waits for.
 func (b *Board) NextProblem() tea.Cmd {
-	failed, blocking := b.Problems()
-	list := failed
-	if len(failed) == 0 {
-		list = blocking
-		if degraded := slices.DeleteFunc(slices.Clone(blocking), func(at screen.Spot) bool { return b.Graph.ByKey[at.Unit].Degraded == 0 }); len(degraded) > 0 {
-			list = degraded
+	var list, others []screen.Spot
+	for at, failed := range b.problems() {
+		if failed || b.Graph.ByKey[at.Unit].Degraded > 0 {
+			list = append(list, at)
+		} else {
+			others = append(others, at)
 		}
+	}
+	if len(list) == 0 {
+		list = others
 	}
 	b.Follow = false
 	b.Sel = list[(slices.Index(list, b.Sel)+1)%len(list)]
