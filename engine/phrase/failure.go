@@ -63,6 +63,21 @@ func RootInGroup(r event.Root) string {
 // NamesObject reports whether the name of a group is that of its object, as for hooks.
 func NamesObject(g *event.GroupState, o plan.Object) bool { return g != nil && g.Name == o.String() }
 
+// WithoutGroup returns the cause of a stack's release without the group in front of the object. A screen names the release, and
+// has the group on its next line or one key away.
+func WithoutGroup(release *event.State, cause string) string {
+	group, rest, found := strings.Cut(cause, ": ")
+	if !found || release == nil {
+		return cause
+	}
+	for g := range release.GroupStates() {
+		if g.ID == group && slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return strings.HasPrefix(rest, o.Object.String()+": ") }) {
+			return rest
+		}
+	}
+	return cause
+}
+
 // Why is Root without the object.
 func Why(r event.Root) string {
 	switch {

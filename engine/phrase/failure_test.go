@@ -41,3 +41,23 @@ func TestRoot(t *testing.T) {
 		}
 	}
 }
+
+// TestWithoutGroup: the cause of a release begins with the object, unless only the group names it.
+func TestWithoutGroup(t *testing.T) {
+	api := plan.Object{Kind: "Deployment", Name: "api"}
+	var release event.State
+	release.Apply(event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "s:api", Objects: []plan.Object{api}}}}}})
+	for cause, want := range map[string]string{
+		"s:api: Deployment/api: image cannot be pulled": "Deployment/api: image cannot be pulled",
+		"s:api: image cannot be pulled":                 "s:api: image cannot be pulled",
+		"s:web: Deployment/api: image cannot be pulled": "s:web: Deployment/api: image cannot be pulled",
+		"image cannot be pulled":                        "image cannot be pulled",
+	} {
+		if got := WithoutGroup(&release, cause); got != want {
+			t.Errorf("%q becomes %q", cause, got)
+		}
+	}
+	if got := WithoutGroup(nil, "a: b"); got != "a: b" {
+		t.Errorf("without a release: %q", got)
+	}
+}

@@ -127,7 +127,7 @@ func testInspectorTabs(t *testing.T) {
 	c.changes = map[string]inspect.Change{"Deployment/shop-api": {Action: inspect.Refuse, Message: "a webhook runs into trouble"}}
 	s := inspecting(t, c)
 	s.shows(t, "image example/no-such-image:1 cannot be pulled: not found", "MinimumReplicasUnavailable")
-	for _, want := range []string{"runs into", "kind: Deployment", "Pod/a BackOff: Back red", "nothing to show", "two three", "waits for", "started"} {
+	for _, want := range []string{"runs into", "kind: Deployment", "Pod/a BackOff: Back red", "no pods yet", "two three", "waits for", "started"} {
 		s.press("tab")
 		s.settle()
 		s.shows(t, want)

@@ -135,10 +135,15 @@ func (i *Inspector) WhyNoPods() string {
 	return why
 }
 
-// LogsMayHelp reports whether the target may have logs about its problem: not if the run could not apply it.
+// LogsMayHelp reports whether the target may have logs about its problem: not if the run could not apply it, and not if the
+// diagnosis is about no pod.
 func (i *Inspector) LogsMayHelp() bool {
 	o := i.TargetObject()
-	return o != nil && i.WhyNoPods() == "" && i.Exists()
+	if o == nil || i.WhyNoPods() != "" || !i.Exists() {
+		return false
+	}
+	d := o.Details
+	return o.Done() || d == nil || d.IsEmpty() || len(d.Pods) > 0 || d.Source != event.Source{}
 }
 
 // Exists reports whether the target is in the cluster as the run wants it: not if the API server has refused it.
@@ -182,14 +187,16 @@ func (i *Inspector) CanPreview() bool {
 }
 
 // ShowsDiff reports whether the pane shows the diff of the selection: only while the run waits for the user, or if the user has
-// selected a release.
+// selected a release. Of a release in trouble, the groups matter more.
 func (i *Inspector) ShowsDiff() bool {
 	run, _ := i.RunStatus()
 	switch waits := run == event.Paused || run == event.Held || i.PlanOnly(); {
 	case i.Shown:
 		return false
 	case i.IsRelease():
-		return (waits || !i.Follow) && i.cluster != nil && len(i.Subject().groups()) > 0
+		n := i.Group()
+		trouble := n != nil && (picture.InTrouble(n) || i.State.ReleaseRun(n.GroupState) == event.Held)
+		return (waits || !i.Follow) && !trouble && i.cluster != nil && len(i.Subject().groups()) > 0
 	default:
 		return waits && i.CanPreview()
 	}

@@ -27,6 +27,7 @@ type result struct {
 const (
 	notConnected = "not connected to the cluster"
 	noResult     = "nothing to show"
+	noPodsYet    = "no pods yet"
 
 	queryTimeout = 15 * time.Second
 	refreshEvery = 3 * time.Second // for events and pods
@@ -155,7 +156,9 @@ func (i *Inspector) loaded(m LoadedMsg) {
 	}
 	i.result = result{text: cleanLines(m.Text), events: cleanEvents(m.Events), pods: cleanPods(m.Pods)}
 	if len(i.pods)+len(i.events) == 0 && (len(i.text) == 0 || len(i.text) == 1 && i.text[0] == "") {
-		i.text, i.note = nil, noResult
+		if i.text, i.note = nil, noResult; i.Tab == TabPods {
+			i.note = noPodsYet
+		}
 	}
 	if m.err != nil {
 		i.note = explain("lookup failed", m.err)
