@@ -30,15 +30,10 @@ type editor struct {
 	saved *savedValues
 }
 
-// Headers of the file that the user edits.
-const (
-	valuesHeader = `# Values given for release %s.
+// allValuesHeader is the header of the file that the user edits if it has all values.
+const allValuesHeader = `# All values of release %s, including chart defaults.
 # Saved changes become the next revision after you confirm.
 `
-	allValuesHeader = `# All values of release %s, including chart defaults.
-# Saved changes become the next revision after you confirm.
-`
-)
 
 func (e editor) Values(_ context.Context, all bool) (string, error) {
 	if err := e.op.CheckEditable(); err != nil {
@@ -48,7 +43,7 @@ func (e editor) Values(_ context.Context, all bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	file, err := valuesFile(e.header(all), values)
+	file, err := input.ValuesFile(e.header(all), values)
 	return file + e.defaults(all), err
 }
 
@@ -66,7 +61,7 @@ func (e editor) header(all bool) string {
 }
 
 func valuesComment(release string, all bool, warnings []plan.Warning) string {
-	header := fmt.Sprintf(valuesHeader, release)
+	header := input.ValuesHeader(release)
 	if all {
 		header = fmt.Sprintf(allValuesHeader, release)
 	}
@@ -76,15 +71,6 @@ func valuesComment(release string, all bool, warnings []plan.Warning) string {
 		}
 	}
 	return header
-}
-
-// valuesFile returns the text of the file that the user edits.
-func valuesFile(header string, values map[string]any) (text string, err error) {
-	text = "\n" // without values, an empty line below the comments
-	if len(values) > 0 {
-		text, err = charts.YAML(values)
-	}
-	return header + text, err
 }
 
 func (e editor) Edit(ctx context.Context, text string, all bool) (inspect.Edited, error) {

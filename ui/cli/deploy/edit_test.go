@@ -16,7 +16,7 @@ func TestValuesFile(t *testing.T) { // R46, R46a
 	warnings := []plan.Warning{{Rule: "R46a", Message: "1 value of the release\nwithout effect"}, {Rule: "R2", Message: "of the chart"}}
 	head := func(all bool) string { return valuesComment("shop", all, warnings) }
 	for _, all := range []bool{false, true} {
-		none, err := valuesFile(head(all), nil)
+		none, err := input.ValuesFile(head(all), nil)
 		comments, empty := strings.CutSuffix(none, "\n\n")
 		if err != nil || !empty {
 			t.Errorf("without values: %q, %v", none, err)
@@ -29,7 +29,7 @@ func TestValuesFile(t *testing.T) { // R46, R46a
 				t.Errorf("%q is not a comment", line)
 			}
 		}
-		if some, err := valuesFile(head(all), map[string]any{"a": 1}); err != nil || some != comments+"\na: 1\n" {
+		if some, err := input.ValuesFile(head(all), map[string]any{"a": 1}); err != nil || some != comments+"\na: 1\n" {
 			t.Errorf("with a value: %q, %v", some, err)
 		}
 	}

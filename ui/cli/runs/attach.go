@@ -14,7 +14,6 @@ import (
 	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/connect"
-	"lockstep/kube/documents"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
@@ -203,11 +202,14 @@ func (e clusterEditor) Values(ctx context.Context, all bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return documents.EncodeExact(view.Values())
+	return input.ValuesFile(e.header(), view.Values())
 }
 
+// header returns the comment at the top of the file that the user edits.
+func (e clusterEditor) header() string { return input.ValuesHeader(e.Operation.Release) }
+
 func (e clusterEditor) UserValues(_ context.Context, values string, _ bool) (string, error) {
-	return values, nil
+	return strings.TrimPrefix(values, e.header()), nil
 }
 
 // ClientFor connects to a run's cluster. It returns nil unless the kubeconfig selects that cluster, whatever the context is
