@@ -34,6 +34,9 @@ func (s source) charts(ctx context.Context, in form.Input) ([]form.Suggestion, e
 			found[n].compare(name, version)
 		}
 	}
+	if in.Operation == form.Install && in.Name != "" { // a release is often called as its chart
+		slices.SortStableFunc(found, func(a, b chart) int { return cmp.Compare(rank(a.name == in.Name), rank(b.name == in.Name)) })
+	}
 	var list []form.Suggestion
 	last := s.lastSource(in)
 	if last != "" {

@@ -131,6 +131,7 @@ func TestSuggestionsWithoutACluster(t *testing.T) {
 		want  string
 	}{
 		{"charts", form.Input{Operation: form.Install}, form.Chart, "./charts/queue, ./packed-1.0.0.tgz, ./shop, example/nginx, example/postgresql, indexed/redis, oci://registry.example.com/"},
+		{"charts, one of which is called as the release", form.Input{Operation: form.Install, Name: "shop"}, form.Chart, "./shop, ./charts/queue, ./packed-1.0.0.tgz, example/nginx, example/postgresql, indexed/redis, oci://registry.example.com/"},
 		{"charts in a typed folder", form.Input{Operation: form.Install, Chart: "a/b/c/"}, form.Chart, "./a/b/c/d/deep, example/nginx, example/postgresql, indexed/redis, oci://registry.example.com/"},
 		{"charts of an upgrade, although the cluster does not answer", form.Input{Operation: form.Upgrade, Name: "x", Namespace: "x", Chart: "a/b/c/"}, form.Chart, "./a/b/c/d/deep, example/nginx, example/postgresql, indexed/redis, oci://registry.example.com/"},
 		{"versions in a repository, the newest first", form.Input{Chart: "example/nginx"}, form.Version, "1.10.0, 1.2.0"},
