@@ -66,7 +66,7 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// TestQuotaInFigures: a message about an exceeded quota becomes figures: what was requested, and what is left. Other messages stay.
+// TestQuotaInFigures: a message about an exceeded quota becomes figures: the requested amount and the rest. Other messages stay.
 func TestQuotaInFigures(t *testing.T) {
 	for message, want := range map[string]string{
 		"exceeded quota: q, requested: limits.cpu=1,requests.memory=2Gi, used: limits.cpu=0,requests.memory=3Gi, limited: limits.cpu=500m,requests.memory=4Gi": "exceeded quota q: requested limits.cpu=1 (500m left), requests.memory=2Gi (1Gi left)",

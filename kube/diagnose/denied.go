@@ -30,7 +30,7 @@ func byPolicy(message string) string {
 // refusedFor is the cause of a refusal. The reason comes first, because the names of those who refuse are long.
 func refusedFor(reason, by string) string { return fmt.Sprintf("refused: %s (%s)", reason, by) }
 
-// quotaInFigures shortens the message about an exceeded quota to what was requested of each resource and what is left of it.
+// quotaInFigures shortens the message about an exceeded quota to the requested amount and the rest of each resource.
 // Other messages are unchanged.
 func quotaInFigures(message string) string {
 	m := quotaExceeded.FindStringSubmatch(message)

@@ -153,7 +153,7 @@ func TestNextProblemStaysWithFailures(t *testing.T) {
 	}
 }
 
-// TestNextProblemGoesToDegraded: f goes from a failure on to the groups that waiting will not make ready, and back.
+// TestNextProblemGoesToDegraded: after a failure, f selects the degraded groups, and then the failure again.
 func TestNextProblemGoesToDegraded(t *testing.T) {
 	events := twoStuck()
 	events[len(events)-1].Status = event.Degraded // app
