@@ -2,6 +2,7 @@ package screen
 
 import (
 	"fmt"
+	"slices"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
@@ -120,11 +121,9 @@ func (s *Screen) DrawFooter(hints []keys.Hint, query, matches string) {
 		query := canvas.Fit("/"+query, max(s.W*2/3-canvas.Width(text), 1), s.Theme.Lines.Ellipsis)
 		end = cv.PutRight(end, y, theme.Stopped, query+text) - 2
 	}
-	if h := len(hints) - 1; h > 0 && keys.Cells(hints, 2) > end-x { // help is always visible
-		help := hints[h]
-		s.PutHint(end-help.Width(), y, help, theme.Quiet)
-		end -= help.Width() + 2
-		hints = hints[:h]
+	if h := len(hints) - 1; h > 0 {
+		hints = slices.Clone(hints)
+		hints[h].Pinned = true // help is always visible
 	}
 	for _, h := range keys.Fit(hints, end-x, 2) {
 		x = s.PutHint(x, y, h, theme.Quiet) + 2
