@@ -45,9 +45,6 @@ func (m *model) legend() []canvas.Line {
 }
 
 func (m *model) warningLines(width int) []canvas.Line {
-	if len(m.State.Warnings) == 0 {
-		return []canvas.Line{canvas.Plain(theme.Quiet, "No warnings")}
-	}
 	var out []canvas.Line
 	for _, w := range m.State.Warnings {
 		out = append(out, canvas.Labelled(canvas.Piece{Role: theme.Stopped, Text: cmp.Or(w.Rule, "!")}, 6, theme.Text, w.Message, width-6)...)

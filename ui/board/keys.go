@@ -98,6 +98,7 @@ func (m *model) lookKeys() []keys.Binding {
 		return noSubject()
 	}
 	noPods := func() string { return cmp.Or(noObject(), m.insp.WhyNoPods()) }
+	warned := func() bool { return len(m.State.Warnings) > 0 }
 	return []keys.Binding{
 		{Keys: "d", Hint: m.diffHint, Disabled: noSubject, Do: m.insp.OpenDiff, Near: true, Part: partLook,
 			About: "diff", More: "what changes, field by field"},
@@ -123,7 +124,7 @@ func (m *model) lookKeys() []keys.Binding {
 		{Keys: "F", Hint: keys.When("follow", func() bool { return !m.Follow && !m.Over() }), Do: m.board.FollowAgain, Part: partFind,
 			About: "follow", More: "shows running groups again"},
 		{Keys: "z", Hint: keys.When("show all groups", func() bool { return m.Half }), Do: m.board.NextDetail, Part: partFind, About: "card size", More: "compact, full, auto"},
-		{Keys: "w", Hint: keys.When("warnings", func() bool { return len(m.State.Warnings) > 0 }), Do: m.warnings.Open, Part: partLook,
+		{Keys: "w", Hint: keys.When("warnings", warned), Disabled: keys.Unless(warned, "no warnings"), Do: m.warnings.Open, Part: partLook,
 			About: "warnings…"},
 		{Keys: "o", Hint: keys.When("report", m.HasReport), Disabled: m.whyNoReport, Do: m.report.Open, Part: partLook,
 			About: "report…", More: "changes, timings, notes, next commands"},
