@@ -2,6 +2,7 @@ package board
 
 import (
 	"slices"
+	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/theme"
@@ -129,6 +130,9 @@ func (m *model) paneLines(room, w int) []canvas.Line {
 		}
 		if len(lines)+len(diff) > room {
 			at = min(at, 1)
+			for at < len(lines) && strings.HasPrefix(lines[at].Text(), canvas.Indent) { // the status takes several lines
+				at++
+			}
 		}
 		return m.wrapInto(slices.Insert(lines, at, diff...), room, w)
 	}

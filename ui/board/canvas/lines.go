@@ -74,10 +74,13 @@ func (c *Canvas) Box(title string, w int, lines []Line, role theme.Role) Rect {
 	return inner
 }
 
+// Indent is before the rest of a line that has been wrapped.
+const Indent = "    "
+
 // WrapLines breaks lines longer than w and indents the continuation. The last piece starts on a new
 // line if the others leave it almost no room.
 func WrapLines(lines []Line, w int) []Line {
-	const hang, minRoom = 4, 20
+	const hang, minRoom = len(Indent), 20
 	var out []Line
 	for _, l := range lines {
 		last := len(l) - 1
@@ -95,13 +98,13 @@ func WrapLines(lines []Line, w int) []Line {
 				head[last-1].Text, text = head[last-1].Text+text[:1], text[2:]
 			}
 			out = append(out, WrapLines([]Line{head}, w)...)
-			head, text = Line{{theme.Text, strings.Repeat(" ", hang)}}, strings.TrimLeft(text, " ")
+			head, text = Line{{theme.Text, Indent}}, strings.TrimLeft(text, " ")
 			before = hang
 		}
 		parts := WrapAfter(text, w-before, w-hang)
 		out = append(out, append(head, Piece{role, parts[0]}))
 		for _, s := range parts[1:] {
-			out = append(out, Line{{theme.Text, strings.Repeat(" ", hang)}, {role, s}})
+			out = append(out, Line{{theme.Text, Indent}, {role, s}})
 		}
 	}
 	return out
