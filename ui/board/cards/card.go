@@ -268,7 +268,7 @@ func (l *Layout) drawRow(c *Card, r row, x, y, w int) {
 	case namesRow:
 		style := l.Graph.NameStyle(c.Node, w)
 		var names []string
-		for _, o := range l.ShownObjects(c.Node) {
+		for _, o := range changedFirst(l.ShownObjects(c.Node)) {
 			names = append(names, style.Object(o.Object, w, ellipsis))
 		}
 		l.drawNames(names, x, y, w)

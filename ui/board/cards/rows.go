@@ -109,6 +109,7 @@ func (l *Layout) contents(n *graph.Node, limit int) []row {
 	if room := limit - len(rows) - len(objects); room > 0 || room == 0 && !trouble {
 		return l.allRows(rows, n, objects, limit)
 	}
+	objects = changedFirst(objects)
 	if limit == 1 && len(rows) == 0 && !l.IsRelease() && !slices.ContainsFunc(objects, func(o *event.ObjectState) bool { return objectRank(n, o) < 4 }) {
 		return []row{{kind: namesRow}}
 	}
@@ -227,6 +228,19 @@ func (l *Layout) drawGroups(n *graph.Node, x, y, w int) {
 		x = l.Canvas.Put(x, y, mark.Role, mark.Glyph)
 	}
 	l.Canvas.Put(x+1, y, theme.Quiet, counts)
+}
+
+// changedFirst puts the objects that the run has left unchanged behind the others.
+func changedFirst(objects []*event.ObjectState) []*event.ObjectState {
+	rank := func(o *event.ObjectState) int {
+		if o.Change == event.Unchanged {
+			return 1
+		}
+		return 0
+	}
+	objects = slices.Clone(objects)
+	slices.SortStableFunc(objects, func(a, b *event.ObjectState) int { return rank(a) - rank(b) })
+	return objects
 }
 
 func anyUrgent(objects []*event.ObjectState) bool {
