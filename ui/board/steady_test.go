@@ -92,8 +92,7 @@ func TestFreeRowsShowFailure(t *testing.T) {
 
 // TestPictureKeepsItsShape: at every size with columns and throughout every run, cards keep their places and heights, and none
 // becomes a line, unless the plan or the window changes. Only a failure may make cards taller, and move those below them; its cause may
-// also make finished cards lower. Of each
-// run, about fifty moments are drawn; the stride is odd, so that they are different moments of each group.
+// also make finished cards lower, and it may take the card of a finished group. Of each run, about fifty moments are drawn; the stride is odd, so that they are different moments of each group.
 func TestPictureKeepsItsShape(t *testing.T) {
 	runs := map[string][]event.Event{"15 groups": stopsOf(15, 2), "40 groups": stopsOf(40, 4), "120 groups": stopsOf(120, 12), "300 groups": stopsOf(300, 20)}
 	for _, name := range []string{"sandbox-install", "sandbox-held", "sandbox-rollback", "sandbox-breakpoint", "sandbox-upgrade", "failed", "retried"} {
@@ -131,6 +130,9 @@ func TestPictureKeepsItsShape(t *testing.T) {
 					}
 					if trouble && now.h >= before.h || failure && (n.Status.Over() || now.h >= before.h) {
 						before.y, before.h = now.y, now.h
+					}
+					if failure && (n.Status.Over() || !now.line) {
+						before.line = now.line
 					}
 					if ok && now != before {
 						t.Fatalf("%s at %v, event %d: %s moved from %v to %v:\n%s", name, size, i, n.ID, before, now, s.text())

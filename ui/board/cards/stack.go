@@ -67,7 +67,8 @@ func (l *Layout) listedRows(n *graph.Node) int {
 const releaseLines = 3
 
 // heights returns the heights of a column's cards in a number of rows; 0 stands for a line. If not all objects fit, all cards
-// are cut to the same height. Those on top take the rows that are left.
+// are cut to the same height. Those on top take the rows that are left, and if those are few, finished groups give their cards to
+// failed and degraded ones.
 func (l *Layout) heights(nodes []*graph.Node, room int) []int {
 	out := make([]int, len(nodes))
 	if l.LinesOnly {
@@ -99,6 +100,17 @@ func (l *Layout) heights(nodes []*graph.Node, room int) []int {
 		out[i] = 0
 		if left >= MinCardRows-1 {
 			out[i], left = MinCardRows, left-MinCardRows+1
+		}
+	}
+	for i, n := range nodes {
+		if out[i] > 0 || n.Status != event.Failed && n.Degraded == 0 {
+			continue
+		}
+		finished := func(other *graph.Node) bool {
+			return out[slices.Index(nodes, other)] > 0 && l.finished(&Card{Node: other})
+		}
+		if j := slices.IndexFunc(nodes, finished); j >= 0 {
+			out[i], out[j] = out[j], 0
 		}
 	}
 	return out
