@@ -1,6 +1,8 @@
 package board
 
 import (
+	"slices"
+
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/cards"
 )
@@ -41,7 +43,7 @@ func (m *model) layOutBelow() {
 	}
 	b := m.board
 	free := b.Area.H - b.Rows
-	if lines := m.stateLines(m.H); b.Narrow() && len(lines)-1 > free { // the failure matters more than the contents of waiting groups
+	if lines := m.header.Lines(m.H); b.Narrow() && !m.insp.Shown && len(lines)-1 > free { // the failure matters more than the contents of waiting groups
 		m.arrange(nil, true)
 		free = b.Area.H - b.Rows
 	}
@@ -53,23 +55,25 @@ func (m *model) layOutBelow() {
 		spare = max(m.insp.Area.H-m.paneNeed(), 0)
 	}
 	if free+spare <= 0 {
+		m.wrapReasons(0)
 		return
 	}
 	forState := max(free, 0) + spare
 	if b.Narrow() { // the pane explains the selected failure completely
 		forState = max(free-m.missingFailureRows(), 0)
 	}
-	if lines := m.stateLines(1 + forState); len(lines) > 1 {
-		m.arrange(lines, b.Terse)
+	if lines, was := m.header.Lines(1+forState), m.places(); len(lines) > 1 {
+		if m.arrange(lines, b.Terse); m.insp.Shown && !slices.Equal(m.places(), was) { // with a tab, the groups matter more
+			m.arrange(nil, b.Terse)
+		}
 		free = b.Area.H - b.Rows
 	}
 	if free <= 0 {
+		m.wrapReasons(0)
 		return
 	}
 	missing := min(m.missingRows(), free)
-	if !b.ShowsAll {
-		b.WrapReasons(b.Area.Y + b.Area.H - missing)
-	}
+	m.wrapReasons(missing)
 	rows := min(b.Rows, b.Area.H-missing)
 	if b.Narrow() {
 		rows = min(max(b.Rows, min(b.SteadyRows(), b.Area.H-max(missing, b.MissingPaneRows))), b.Area.H-missing)
@@ -79,13 +83,20 @@ func (m *model) layOutBelow() {
 	b.Area.H = rows
 }
 
-// stateLines returns the state in at most room lines; nil while the inspector is open, since it
-// needs the rows.
-func (m *model) stateLines(room int) []string {
-	if m.insp.Shown {
-		return nil
+// places returns where the cards are on the board.
+func (m *model) places() (all []canvas.Rect) {
+	for _, c := range m.board.Cards {
+		c.Rect.Y -= m.board.Area.Y
+		all = append(all, c.Rect)
 	}
-	return m.header.Lines(room)
+	return all
+}
+
+// wrapReasons wraps the reasons on cards, and leaves some rows of the board to the pane. Bands have done so themselves.
+func (m *model) wrapReasons(missing int) {
+	if b := m.board; !b.ShowsAll && !b.Narrow() {
+		b.WrapReasons(b.Area.Y + b.Area.H - missing)
+	}
 }
 
 // arrange lays out the regions with the given state lines. terse omits the contents of waiting groups in a list.
