@@ -53,13 +53,14 @@ func (b *Board) room(cols []int, limit int) int {
 }
 
 // spread distributes free room over the columns, a cell at a time from the left: first
-// for names, then for what a group waits for, then for reasons, and last for all that a group waits for.
+// for names, then for what a group waits for, then for reasons, then for all that a group waits for, and last again for reasons.
 func (b *Board) spread(ws Widths, room int) {
 	for _, most := range []func(*graph.Column) int{
 		func(c *graph.Column) int { return c.Width },
 		func(c *graph.Column) int { return min(c.WaitsWidth, graph.MaxCard) },
 		func(c *graph.Column) int { return max(c.Width, min(c.Width*3/2, graph.MaxCard)) },
 		func(c *graph.Column) int { return c.WaitsWidth },
+		func(*graph.Column) int { return graph.WideCard },
 	} {
 		for was := -1; was != room && room > 0; {
 			was = room

@@ -22,6 +22,8 @@ const (
 	// releaseCard holds "3 of 12 objects ready" and the glyphs of some groups.
 	releaseCard = 34
 	MaxCard     = 40
+	// WideCard is the widest card on a screen with room left, for reasons.
+	WideCard = 60
 	// maxWaits is the widest card for the names of the groups that a group waits for, if there is room.
 	maxWaits  = 50
 	TightCard = 20 // the narrowest readable card, without padding
