@@ -147,8 +147,8 @@ func TestFoldOpens(t *testing.T) {
 func TestPrefixIsShownOnce(t *testing.T) {
 	s := newScreen(t, 80, 24, crowded(1, 1, 1))
 	s.shows(t, " 1 · payments-worker-…", "✓ …00", "◐ …01", "✗ …02", "○ …03", "deploy/…root")
-	s = newScreen(t, 200, 50, crowded(1, 1, 1))
-	s.shows(t, "layer 1  ", "payments-worker-00", "svc/…payments-worker-00")
+	s = newScreen(t, 140, 50, crowded(1, 1, 1))
+	s.shows(t, "layer 1  ", "payments-worker-00", "svc/…payments-payments-worker-00", "platform-…")
 }
 
 // TestKindsAreConsistent: on one card, all kinds are written in full, or all as kubectl shortens them.

@@ -3,6 +3,7 @@ package board
 import (
 	"context"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,9 +11,12 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/cards"
+	"lockstep/ui/board/graph"
 )
 
 const longCause = `no pods can be created: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container "api" must set ` +
@@ -224,5 +228,105 @@ func TestWiderScreen(t *testing.T) {
 	s.send(tea.WindowSizeMsg{Width: 100, Height: 24})
 	if s.board.First != 0 || len(s.board.Columns) != 2 {
 		t.Errorf("the view begins with column %d:\n%s", s.board.First, s.text())
+	}
+}
+
+// TestWideCards: cards get wider for reasons as long as the screen has room, so a long cause takes few rows.
+func TestWideCards(t *testing.T) {
+	for size, least := range map[[2]int]int{{100, 30}: 45, {160, 45}: graph.WideCard, {200, 50}: graph.WideCard} {
+		s := newScreen(t, size[0], size[1], twoStuck())
+		for _, c := range s.board.Cards {
+			if c.Rect.W < least {
+				t.Errorf("the card of %s is %d wide at %v:\n%s", c.Node.ID, c.Rect.W, size, s.text())
+			}
+		}
+	}
+	for _, run := range []string{"sandbox-install", "sandbox-held", "sandbox-rollback", "sandbox-breakpoint"} {
+		s := newScreen(t, 200, 50, recorded(t, run, 0))
+		ws := s.board.Widths()
+		if cols := s.board.Columns; len(cols) < len(ws.Columns) || len(cols) == 0 {
+			continue // not side by side
+		}
+		last := s.board.Columns[len(s.board.Columns)-1]
+		if free := s.W - 1 - last.X - last.W; free > len(s.board.Columns) {
+			for _, p := range s.board.Columns {
+				if p.W < graph.WideCard {
+					t.Errorf("%s: column %d is %d wide beside %d empty cells", run, p.Index, p.W, free)
+				}
+			}
+		}
+	}
+}
+
+// TestStateStaysWithTab: the state line keeps the whole cause while a tab is open beside empty rows.
+func TestStateStaysWithTab(t *testing.T) {
+	s := newScreen(t, 160, 45, twoStuck())
+	api := plan.Object{Kind: "Deployment", Name: "api"}
+	s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "s:app", Object: &api, Status: event.Failed, Cause: "gave up", Time: s.State.Now},
+		event.Event{Kind: event.KindRun, Status: event.Held, Message: "s:app", Time: s.State.Now})
+	before := len(s.header.StateLines)
+	s.press("enter")
+	if !s.insp.Shown || before < 2 || len(s.header.StateLines) < before {
+		t.Errorf("%d state lines, before the tab %d:\n%s", len(s.header.StateLines), before, s.text())
+	}
+}
+
+// TestTroubleGetsCards: where not all groups of a column can be cards, those in trouble are.
+func TestTroubleGetsCards(t *testing.T) {
+	for ready := 6; ready < 12; ready++ {
+		s := newScreen(t, 100, 30, crowded(ready, 0, 0))
+		ok := false
+		for _, c := range s.board.Cards {
+			switch {
+			case c.Node.Status != event.Failed:
+				ok = ok || c.IsLine()
+			case c.IsLine() && slices.ContainsFunc(s.board.Cards, func(o cards.Card) bool { return o.Node.Col == c.Node.Col && !o.IsLine() }):
+				t.Errorf("the failed group is a line among %d:\n%s", ready, s.text())
+			}
+		}
+		if !ok && ready > 9 {
+			t.Errorf("no group is a line:\n%s", s.text())
+		}
+	}
+}
+
+// TestFooterHasNoHole: the keys of the footer stand next to each other, also those that stay when others are left out.
+func TestFooterHasNoHole(t *testing.T) {
+	for _, w := range []int{60, 80, 100, 160} {
+		s := newScreen(t, w, 30, recorded(t, "sandbox-held", 0))
+		footer := strings.TrimSpace(s.lines()[29])
+		if strings.Contains(footer, "   ") || !strings.HasSuffix(footer, "? help") {
+			t.Errorf("the footer at %d is %q", w, footer)
+		}
+	}
+}
+
+// TestNoWarnings: w without warnings says so instead of opening a dialog.
+func TestNoWarnings(t *testing.T) {
+	s := newScreen(t, 100, 30, twoStuck())
+	s.press("w")
+	if s.Modes.Top() != nil {
+		t.Error("w opens a dialog")
+	}
+	s.shows(t, "no warnings")
+}
+
+// TestPausedStatusIsWhole: the rest of a long status stands before the diff of a group, not behind it.
+func TestPausedStatusIsWhole(t *testing.T) {
+	const why = "before Deployment/api is replaced (its pods are deleted with it)"
+	api := plan.Object{Kind: "Deployment", Name: "api"}
+	events := twoStuck()[:2]
+	events = append(events, event.Event{Seq: 3, Time: events[1].Time, Kind: event.KindGroup, Phase: "apply", Group: "s:app", Status: event.AtBreakpoint, Message: why},
+		event.Event{Seq: 4, Time: events[1].Time, Kind: event.KindRun, Status: event.Paused, Message: why})
+	c := &answerer{}
+	c.changes = map[string]inspect.Change{api.String(): {Action: inspect.Replace, Message: "field is immutable"}}
+	s := newScreen(t, 80, 24, events, func(o *Options) { o.Inspector = c })
+	for s.Group().ID != "s:app" {
+		s.press("tab")
+	}
+	s.settle()
+	words := strings.Join(strings.Fields(s.text()), " ")
+	if !strings.Contains(words, "(its pods are deleted with it), 1 object Deployment/api") {
+		t.Errorf("the status is not whole:\n%s", s.text())
 	}
 }
