@@ -23,8 +23,8 @@ const gap = 2
 const (
 	whereFrom  = 140 // of runs
 	byFrom     = 110
-	statusFrom = 90
-	chartFrom  = 70 // the pane has it
+	statusFrom = 110 // health says a status that is not the usual one
+	chartFrom  = 70  // the pane has it
 )
 
 // maxSince is the widest text at the end of a run's line on a screen that is narrower than whereFrom.

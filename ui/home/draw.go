@@ -32,7 +32,10 @@ const (
 func (m *model) layOut() (l layout) {
 	bottom := m.H - 1 // the footer
 	releases := len(m.table.rows) - m.table.runs
-	if releases == 0 {
+	switch {
+	case m.table.runs > 0: // they matter more than what can be done without releases
+		releases = max(releases, 1)
+	case releases == 0:
 		releases = emptyLines
 	}
 	if len(m.table.rows) > 0 && m.H >= paneFrom {
@@ -63,8 +66,12 @@ func (m *model) allRows() (n int) {
 	if n > 0 {
 		n += 2 // the heading, and an empty line
 	}
-	if len(m.snapshot.Releases) == 0 {
-		return n + emptyLines
+	switch {
+	case len(m.snapshot.Releases) > 0:
+	case n > 0:
+		return n + 2 // an empty line, and the sentence of drawEmpty
+	default:
+		return emptyLines
 	}
 	return n + 1 + len(m.snapshot.Releases)
 }
@@ -183,7 +190,7 @@ func (m *model) drawTitle(title, where, right string) {
 func (m *model) drawTable(l layout) {
 	cv := m.Canvas
 	if len(m.table.rows) == 0 {
-		m.drawEmpty(firstLine)
+		m.drawEmpty(firstLine, m.H-1)
 		return
 	}
 	c := m.columns()
@@ -195,7 +202,7 @@ func (m *model) drawTable(l layout) {
 		c.drawHeads(l.releases.Y - 1)
 		m.drawRows(l.releases, all, m.top, m.table.runs, func(y int, r row) { c.draw(y, r.release) })
 	} else if m.state.Filter == "" {
-		m.drawEmpty(l.runs.Y + l.runs.H)
+		m.drawEmpty(l.runs.Y+l.runs.H, l.releases.Y+l.releases.H)
 	}
 }
 
@@ -225,8 +232,8 @@ func (m *model) rowAt(line int) (n int, ok bool) {
 	return 0, false
 }
 
-// drawEmpty says that there is nothing, and what to do.
-func (m *model) drawEmpty(y int) {
+// drawEmpty says that there is nothing, and what to do, in the rows from y to end.
+func (m *model) drawEmpty(y, end int) {
 	cv := m.Canvas
 	where := "in namespace " + m.state.Namespace
 	if m.state.All {
@@ -254,7 +261,7 @@ func (m *model) drawEmpty(y int) {
 	cv.PutFit(3, y+1, m.W-6, theme.Text, what)
 	line := y + 3
 	for _, b := range m.keys() {
-		if word := whenEmpty[b.Key()]; word != "" && (b.Disabled == nil || b.Disabled() == "") {
+		if word := whenEmpty[b.Key()]; word != "" && line < end && (b.Disabled == nil || b.Disabled() == "") {
 			cv.Line(3, line, m.W-6, canvas.Line{{Role: theme.Key, Text: canvas.Pad(b.Name(), 4)}, {Role: theme.Quiet, Text: word}})
 			line++
 		}

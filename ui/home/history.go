@@ -263,7 +263,11 @@ func (h *history) drawRevisions(in canvas.Rect) {
 		}
 		x := cv.PutFit(at.what, y, h.W-2-at.what, theme.Text, what)
 		if !slices.Contains(expected, r.Description) && r.RollbackTo == 0 {
-			cv.PutFit(x, y, h.W-2-x, theme.Quiet, prefixed(" "+h.Theme.Lines.Dot+" ", r.Description))
+			said := r.Description
+			if what != "" {
+				said = prefixed(" "+h.Theme.Lines.Dot+" ", said)
+			}
+			cv.PutFit(x, y, h.W-2-x, theme.Quiet, said)
 		}
 	}
 	cv.ScrollBar(h.W-1, in, h.top, len(h.revisions))

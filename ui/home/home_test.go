@@ -217,6 +217,35 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// TestRunsWithoutReleases: without releases, runs get all rows but one.
+func TestRunsWithoutReleases(t *testing.T) {
+	for _, height := range []int{20, 24, 30, 45} {
+		var live []LiveRun
+		for n := range 60 {
+			live = append(live, LiveRun{Key: Key{"shop", fmt.Sprint("run-", n)}, Operation: "upgrade", Status: event.Held})
+		}
+		r := state{Snapshot: Snapshot{Listed: true, Runs: live}}.open(t, 100, height, bare)
+		l := r.layOut()
+		if rest := height - 1 - firstLine - l.runs.H - l.pane.H; rest > 5 { // headings, an empty line, and the sentence of drawEmpty
+			t.Errorf("%d rows of %d are left to nothing:\n%s", rest, height, r.text())
+		}
+		if !strings.Contains(r.text(), "no releases in namespace shop") {
+			t.Errorf("home does not say that there are no releases:\n%s", r.text())
+		}
+	}
+}
+
+// TestHealthHasRoom: at 100 columns, health has room for an object next to long names, and says the status if that is not the usual one.
+func TestHealthHasRoom(t *testing.T) {
+	all := releases(2)
+	all[0].Name, all[0].Chart, all[0].Status = strings.Repeat("long-name-", 2), "payments 12.34.56-rc.1", "pending-upgrade"
+	all[1].Health = Health{Status: event.InProgress, Degraded: true, Ready: 1, Of: 3, Cause: "Deployment/worker: container app cannot start"}
+	r := state{Snapshot: Snapshot{Listed: true, Releases: all}}.open(t, 100, 30, bare)
+	if s := r.text(); !strings.Contains(s, "pending-upgrade, ") || !strings.Contains(s, "Deployment/work") {
+		t.Errorf("health has %d columns:\n%s", r.columns().health, s)
+	}
+}
+
 // TestPlace: a screen that was opened from the history or from the past runs says that it leads back there.
 func TestPlace(t *testing.T) {
 	for name, want := range map[string]string{"three": "home", "history": "the history", "past": "the past runs"} {
