@@ -169,8 +169,13 @@ var (
 
 // IgnoredAnnotations returns a warning for each value of Helm's own annotations that Helm ignores, and for
 // ordering annotations on a list instead of its items. It reads the outputs of templates, because Helm drops
-// an object with an unknown hook from the release. root is the name of the root chart.
-func IgnoredAnnotations(outputs Outputs, root string) (warnings []plan.Warning) {
+// an object with an unknown hook from the release. root is the name of the root chart. docs are objects of the release, which
+// it need not parse again.
+func IgnoredAnnotations(outputs Outputs, root string, docs []Document) (warnings []plan.Warning) {
+	parsed := map[string]map[string]any{}
+	for _, d := range docs {
+		parsed[d.Raw] = d.Object.Object
+	}
 	for _, o := range outputs {
 		if isNotes(o.name) || !mayBeIgnored(o.text) {
 			continue
@@ -179,8 +184,15 @@ func IgnoredAnnotations(outputs Outputs, root string) (warnings []plan.Warning) 
 		if !ok {
 			chart = root
 		}
-		for _, v := range (*documents.Reader)(nil).ParseAll(documents.Split(o.text)) {
-			fields, _ := v.Value.(map[string]any) // Helm reports other documents
+		for _, text := range documents.Split(o.text) {
+			if !mayBeIgnored(text) {
+				continue
+			}
+			fields, known := parsed[text+"\n"] // as Helm writes it into a manifest
+			if !known {
+				value, _ := (*documents.Reader)(nil).Parse(text)
+				fields, _ = value.(map[string]any) // Helm reports other documents
+			}
 			object := &unstructured.Unstructured{Object: fields}
 			set := annotations(object)
 			messages := ignoredValues(set)

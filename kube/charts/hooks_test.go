@@ -6,6 +6,7 @@ import (
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	release "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/engine/plan"
 )
@@ -46,7 +47,7 @@ func TestIgnoredAnnotations(t *testing.T) {
 	} {
 		outputs := Outputs{{"shop/charts/db/templates/a.yaml", "---\nkind: ConfigMap\nmetadata: {name: a, annotations: {" + annotations + "}}\n"}}
 		var got []string
-		for _, w := range IgnoredAnnotations(outputs, "shop") {
+		for _, w := range IgnoredAnnotations(outputs, "shop", nil) {
 			if w.Rule != "R2b" || w.Chart != "shop/db" {
 				t.Errorf("%s: warning of rule %s and chart %s, want R2b and shop/db", annotations, w.Rule, w.Chart)
 			}
@@ -61,7 +62,7 @@ func TestIgnoredAnnotations(t *testing.T) {
 	}
 	list := Outputs{{"shop/templates/a.yaml", "kind: List\nmetadata: {annotations: {helm.sh/resource-group: a, helm.sh/depends-on/resource-groups: b}}\nitems: []\n"}}
 	var onList []string
-	for _, w := range IgnoredAnnotations(list, "shop") {
+	for _, w := range IgnoredAnnotations(list, "shop", nil) {
 		onList = append(onList, w.Message)
 	}
 	if want := []string{
@@ -71,7 +72,7 @@ func TestIgnoredAnnotations(t *testing.T) {
 		t.Errorf("ordering annotations of a list: %q, want %q", onList, want)
 	}
 	notes := Outputs{{"shop/templates/NOTES.txt", "metadata: {annotations: {helm.sh/hook: nope}}"}, {"shop/templates/a.yaml", "helm.sh/hook: [invalid"}}
-	if got := IgnoredAnnotations(notes, "shop"); got != nil {
+	if got := IgnoredAnnotations(notes, "shop", nil); got != nil {
 		t.Errorf("warnings about notes and invalid YAML: %v", got)
 	}
 }
@@ -97,5 +98,15 @@ func TestHookGroups(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestIgnoredAnnotationsOfDocs: objects of the release are not parsed again.
+func TestIgnoredAnnotationsOfDocs(t *testing.T) {
+	const text = "kind: ConfigMap\nmetadata: {name: a, annotations: {helm.sh/resource-policy: keep}}"
+	parsed := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"annotations": map[string]any{"helm.sh/resource-policy": "parsed"}}}}
+	outputs := Outputs{{"shop/templates/a.yaml", "---\n" + text}}
+	if got := IgnoredAnnotations(outputs, "shop", []Document{{Raw: text + "\n", Object: parsed}}); len(got) != 1 {
+		t.Errorf("%d warnings, want one about the parsed object", len(got))
 	}
 }

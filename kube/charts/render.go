@@ -104,7 +104,7 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", c.path, err)
 	}
-	r.Warnings = slices.Concat(warnings, r.Warnings, IgnoredAnnotations(outputs, tree.Path))
+	r.Warnings = slices.Concat(warnings, r.Warnings, IgnoredAnnotations(outputs, tree.Path, r.Docs))
 	if o.checker != nil {
 		r.Incompatible = o.checker.found
 	}

@@ -150,6 +150,9 @@ func (r *Rendering) execute(root common.Values) (Outputs, error) {
 	e.CustomTemplateFuncs = r.guard.start(templates)
 	maps.Copy(e.CustomTemplateFuncs, r.engine.CustomTemplateFuncs)
 	texts, err := e.RenderWithContext(r.ctx, r.chart, root)
+	if err != nil && r.unmarkInvalid() {
+		texts, err = e.RenderWithContext(r.ctx, r.chart, root)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -193,16 +196,22 @@ func (r *Rendering) executed(c *chart.Chart) (templates []executedTemplate) {
 	return templates
 }
 
-// markEnd appends a call that tells the guard that a template has ended. It does not change a text that does not parse, so
-// that Helm's error says where.
+// markEnd appends a call that tells the guard that a template has ended.
 func markEnd(text []byte, number int) []byte {
-	marked := fmt.Appendf(slices.Clone(text), "{{%s %d}}", leaveFunc, number)
-	t := parse.New("")
-	t.Mode = parse.SkipFuncCheck
-	if _, err := t.Parse(string(marked), "", "", map[string]*parse.Tree{}); err != nil {
-		return text
+	return fmt.Appendf(slices.Clone(text), "{{%s %d}}", leaveFunc, number)
+}
+
+// unmarkInvalid puts the templates back that do not parse, so that Helm's error says where, and reports whether there are any.
+// Helm parses all of them before it executes one.
+func (r *Rendering) unmarkInvalid() (found bool) {
+	for t, o := range r.originals {
+		parser := parse.New("")
+		parser.Mode = parse.SkipFuncCheck
+		if _, err := parser.Parse(string(t.Data), "", "", map[string]*parse.Tree{}); err != nil {
+			t.Data, found = o.text, true
+		}
 	}
-	return marked
+	return found
 }
 
 // AsksCluster reports whether the templates of a chart, or templates in values, may depend on the

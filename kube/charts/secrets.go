@@ -17,11 +17,10 @@ import (
 )
 
 // Mask returns a mask for the secret values of the release. It never hides the names of objects, groups and
-// layers.
+// layers. It reads r as it is now, when it first hides something.
 func (r *Rendered) Mask() *mask.Mask {
-	m := &mask.Mask{}
-	r.AddSecrets(m)
-	return m
+	now := *r
+	return mask.Deferred(now.AddSecrets)
 }
 
 // AddSecrets adds the secret values and the names of the release to a mask.

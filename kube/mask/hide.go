@@ -136,6 +136,9 @@ func (c *compiled) find(s string, ofWorkload bool) (found []span) {
 
 // compile returns the prepared mask.
 func (m *Mask) compile() *compiled {
+	if m.load != nil {
+		m.load()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.compiled != nil {

@@ -48,6 +48,8 @@ const (
 // Rule S14: a run has one Mask. It knows the secret values of all releases of the run, and of all
 // their revisions that were read.
 type Mask struct {
+	// load adds what Deferred was given. It does nothing after the first call, and is nil without Deferred.
+	load   func()
 	mu     sync.Mutex
 	values map[string]bool // in all forms in which they may appear; true if hidden only as a word
 	names  map[string]bool
@@ -55,6 +57,14 @@ type Mask struct {
 	paths  map[string]Paths           // of values that are secret whatever they are called, by release
 	// compiled is nil until it is needed, and after each change.
 	compiled *compiled
+}
+
+// Deferred returns a Mask that calls add before it first hides anything. Finding secrets takes longer than rendering a
+// chart, and most charts have no text in which they could be. What add reads must not change until then.
+func Deferred(add func(*Mask)) *Mask {
+	m := &Mask{}
+	m.load = sync.OnceFunc(func() { add(m) })
+	return m
 }
 
 // isNew reports whether a text of a kind was not yet added, and remembers it. Revisions of a release share most of

@@ -339,3 +339,21 @@ func TestEnviron(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// TestDeferred: a deferred mask finds its values when it first hides something, and once.
+func TestDeferred(t *testing.T) {
+	calls := 0
+	m := Deferred(func(m *Mask) {
+		calls++
+		m.AddValues(map[string]any{"password": "hunter2-hunter2"})
+	})
+	m.AddNames("shop")
+	if calls != 0 {
+		t.Error("found before anything is hidden")
+	}
+	for range 2 {
+		if got := m.Text("with hunter2-hunter2"); got != "with "+Hidden || calls != 1 {
+			t.Errorf("%q after %d calls", got, calls)
+		}
+	}
+}

@@ -25,7 +25,7 @@ var (
 
 // isCredential reports whether name is the name of a secret value.
 func isCredential(name string) bool {
-	return credential.MatchString(name) && !notSecret.MatchString(name)
+	return suspicious(name) && credential.MatchString(name) && !notSecret.MatchString(name)
 }
 
 // notSecret matches the names of references to secrets, and of numbers of tokens.

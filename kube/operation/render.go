@@ -319,7 +319,7 @@ func dryRunWithKinds(s *session.Session, root string, render renderFunc, kinds [
 		outputs:      outputs,
 		builder:      b,
 		list:         list,
-		warnings:     append(warnings, charts.IgnoredAnnotations(outputs, root)...),
+		warnings:     append(warnings, charts.IgnoredAnnotations(outputs, root, nil)...),
 		deferredAPIs: deferredAPIs,
 		lookups:      lookups,
 	}, nil
