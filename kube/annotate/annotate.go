@@ -35,6 +35,8 @@ type Source struct {
 	Spelling Spelling
 	// Partial writes a part of the order if not all of it can be written.
 	Partial bool
+	// OnStep, if set, is called when a step starts that may be slow.
+	OnStep func(step string)
 }
 
 // Order is the order to write: the tree and the resources of the source, with the dependencies
@@ -116,6 +118,7 @@ func (w *writer) write(order Order) ([]ManualEdit, error) {
 	if err := w.addAnnotations(order.Resources); err != nil || len(w.manual) > 0 {
 		return w.manual, err
 	}
+	w.step("checking the order of chart %s with other values")
 	if err := w.check(wanted); err != nil {
 		return nil, notWritten(w.src.Dir, err)
 	}
@@ -138,6 +141,7 @@ type writer struct {
 	restarts []plan.Object
 	guarded  [][]string // paths of the values that a guard depends on, from the values of the root chart
 	placed   []placed
+	made     generated
 }
 
 // placed are the insertions at a place, and the objects that it renders.
@@ -170,15 +174,29 @@ func (w *writer) renderWith(insert map[string][]insertion, values map[string]any
 	for name, ins := range insert {
 		contents[name] = w.files[name].with(ins)
 	}
+	return w.renderFiles(contents, values)
+}
+
+// renderFiles renders the chart with other contents of its files.
+func (w *writer) renderFiles(contents map[string][]byte, values map[string]any) (*charts.Rendered, error) {
 	c, err := charts.LoadWith(w.src.Dir, contents)
 	if err != nil {
 		return nil, err
 	}
-	r, err := charts.Render(w.ctx, c, values, w.src.Options)
+	o := w.src.Options
+	o.Funcs = w.made.funcs()
+	r, err := charts.Render(w.ctx, c, values, o)
 	if err == nil {
 		align(w.src.Rendered, r)
 	}
 	return r, err
+}
+
+// step reports a step. Its %s is the name of the chart.
+func (w *writer) step(format string) {
+	if w.src.OnStep != nil {
+		w.src.OnStep(fmt.Sprintf(format, w.src.Rendered.Tree.Path))
+	}
 }
 
 // locate returns the path of a chart's file in the source, and why it cannot be written, "" if it can.

@@ -46,11 +46,13 @@ func (w *writer) find(edits []*edit) ([]*foundPlace, error) {
 			}
 		}
 	}
+	w.step("looking for places for annotations in chart %s")
 	return w.usable(all)
 }
 
 // usable returns the places where annotations change nothing else, and refuses the others: text that
-// looks like metadata may be part of a string. It finds them by bisection.
+// looks like metadata may be part of a string. It finds them by bisection, and tries the places of the template that
+// an error names apart from the others.
 func (w *writer) usable(places []*foundPlace) ([]*foundPlace, error) {
 	if len(places) == 0 {
 		return nil, nil
@@ -63,15 +65,36 @@ func (w *writer) usable(places []*foundPlace) ([]*foundPlace, error) {
 		return nil, w.ctx.Err()
 	case len(places) == 1:
 		places[0].place.refusal = failed.Error()
+		if errors.Is(failed, errBroken) { // without Helm's error, which is about the trial
+			places[0].place.refusal = errBroken.Error()
+		}
 		return nil, nil
 	}
-	half := len(places) / 2
-	first, err := w.usable(places[:half])
-	if err != nil {
-		return nil, err
+	named := func(p *foundPlace) bool { return strings.Contains(failed.Error(), "/"+p.file) }
+	suspect, others := filter(places, named), filter(places, func(p *foundPlace) bool { return !named(p) })
+	if len(suspect) == 0 || len(others) == 0 {
+		suspect, others = places[:len(places)/2], places[len(places)/2:]
 	}
-	second, err := w.usable(places[half:])
-	return slices.Concat(first, second), err
+	usable := map[*foundPlace]bool{}
+	for _, part := range [][]*foundPlace{suspect, others} {
+		found, err := w.usable(part)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range found {
+			usable[p] = true
+		}
+	}
+	return filter(places, func(p *foundPlace) bool { return usable[p] }), nil
+}
+
+func filter(places []*foundPlace, keep func(*foundPlace) bool) (kept []*foundPlace) {
+	for _, p := range places {
+		if keep(p) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
 }
 
 // mark renders the chart with a mark at each place to find the objects of the places. It returns an
@@ -85,7 +108,7 @@ func (w *writer) mark(places []*foundPlace) error {
 	}
 	r, err := w.render(marks)
 	if err != nil {
-		return errBroken
+		return fmt.Errorf("%w: %w", errBroken, err)
 	}
 	if err := w.checkUnchanged(r); err != nil {
 		return err

@@ -232,16 +232,11 @@ func (w *writer) tryFixes(fixes []fix, names map[string]map[string]string) error
 	for _, r := range w.fixed(fixes).rewrite {
 		contents[w.nameOf(r.Path)] = r.New
 	}
-	c, err := charts.LoadWith(w.src.Dir, contents)
-	if err != nil {
-		return err
-	}
 	before := w.src.Rendered
-	r, err := charts.Render(w.ctx, c, w.src.Values, w.src.Options)
+	r, err := w.renderFiles(contents, w.src.Values)
 	if err != nil {
 		return err
 	}
-	align(before, r)
 	if err := w.checkUnchanged(r); err != nil {
 		return err
 	}

@@ -33,8 +33,10 @@ type RenderOptions struct {
 
 	SkipSchemaValidation bool
 	EnableDNS            bool
-	PostRenderer         postrenderer.PostRenderer
-	PostRenderStrategy   action.PostRenderStrategy
+	// Funcs replace functions of templates.
+	Funcs              template.FuncMap
+	PostRenderer       postrenderer.PostRenderer
+	PostRenderStrategy action.PostRenderStrategy
 
 	Limits Limits
 
@@ -173,7 +175,7 @@ func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptio
 	if err != nil {
 		return nil, nil, err
 	}
-	r := NewRendering(ctx, h, engine.Engine{EnableDNS: o.EnableDNS}, NewGuard(o.Limits))
+	r := NewRendering(ctx, h, engine.Engine{EnableDNS: o.EnableDNS, CustomTemplateFuncs: o.Funcs}, NewGuard(o.Limits))
 	r.limited = true
 	if o.checker != nil {
 		r.check = o.checker.checkTemplate

@@ -121,11 +121,13 @@ func (a *app) writeOrder(cmd *cobra.Command, flags *suggestFlags, r, ordered *in
 	if err := checkTextOrJSON(cmd, "--write prints"); err != nil {
 		return err
 	}
+	steps := &command.Progress{Notices: a.Display(cmd).Notices}
 	chart := annotate.Source{
 		Dir: r.Input.Chart.Path(), Values: r.Input.Values, Options: r.Options, Rendered: r.Rendered,
-		Spelling: annotate.Spelling(flags.spelling), Partial: flags.partial,
+		Spelling: annotate.Spelling(flags.spelling), Partial: flags.partial, OnStep: steps.Start,
 	}
 	edits, err := annotate.Prepare(cmd.Context(), chart, annotate.Order{Tree: ordered.Tree, Resources: ordered.Resources})
+	steps.End()
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ import (
 	"lockstep/kube/incluster"
 	"lockstep/kube/mask"
 	"lockstep/kube/stack"
+	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
 	"lockstep/ui/trace"
 )
@@ -215,9 +216,9 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *helmfi
 			}
 		}
 	} else {
-		steps := &progress{notices: a.Display(cmd).Notices}
-		charts, err = p.pack(cmd.Context(), name, file, loader, secret, steps.start)
-		steps.end()
+		steps := &command.Progress{Notices: a.Display(cmd).Notices}
+		charts, err = p.pack(cmd.Context(), name, file, loader, secret, steps.Start)
+		steps.End()
 	}
 	if err == nil && p.task(a, cmd, flags.run.cluster, r).TooLarge() {
 		err = p.replaceWithReferences(cmd.Context(), name, file, loader, charts, a.Settings)

@@ -118,9 +118,9 @@ func (d *deployFlags) load(ctx context.Context, a *app, ref string, step func(st
 
 // loadWithProgress loads the chart and the values, and prints the slow steps.
 func (d *deployFlags) loadWithProgress(cmd *cobra.Command, a *app, ref string) (kube.ChartOptions, error) {
-	steps := &progress{notices: a.Display(cmd).Notices}
-	defer steps.end()
-	return d.load(cmd.Context(), a, ref, steps.start)
+	steps := &command.Progress{Notices: a.Display(cmd).Notices}
+	defer steps.End()
+	return d.load(cmd.Context(), a, ref, steps.Start)
 }
 
 // prepareFunc prepares an install or an upgrade.

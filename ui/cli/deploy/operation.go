@@ -128,10 +128,10 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 	}
 	d := a.Display(cmd)
 	defer reportUnreachable(client, d.Notices)()
-	steps := &progress{notices: d.Notices}
-	defer steps.end()
+	steps := &command.Progress{Notices: d.Notices}
+	defer steps.End()
 	common := spec.common
-	common.OnStep, common.Job = steps.start, incluster.JobID()
+	common.OnStep, common.Job = steps.Start, incluster.JobID()
 	common.Release, common.Namespace = spec.release, settings.Namespace()
 	if spec.savedPlan != nil {
 		common.SavedPlan = spec.savedPlan.Release("")

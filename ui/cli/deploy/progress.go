@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
 	"lockstep/kube"
@@ -34,53 +33,5 @@ func reportUnreachable(client *kube.Client, notices report.Notices) (stop func()
 	return func() {
 		unlisten()
 		stopTimer()
-	}
-}
-
-// stepDelay is how long a step must take before it is printed.
-const stepDelay = 500 * time.Millisecond
-
-// progress prints slow steps before an operation starts, such as loading a chart. They are not
-// events, because events belong to an operation.
-type progress struct {
-	notices report.Notices
-
-	mu    sync.Mutex
-	timer *time.Timer
-	ended bool
-}
-
-// start ends the current step and starts another.
-func (p *progress) start(step string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stopTimer()
-	if p.ended {
-		return
-	}
-	var timer *time.Timer
-	timer = time.AfterFunc(stepDelay, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.timer == timer { // otherwise the step has just ended
-			p.notices.Note(step + " …")
-		}
-	})
-	p.timer = timer
-}
-
-// end ends the current step. Later steps, for example of an interrupted load, are not printed.
-func (p *progress) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stopTimer()
-	p.ended = true
-}
-
-// stopTimer stops the timer, if any. The caller must hold p.mu.
-func (p *progress) stopTimer() {
-	if p.timer != nil {
-		p.timer.Stop()
-		p.timer = nil
 	}
 }

@@ -197,8 +197,8 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.Fi
 			}
 			r.follow.continues(journal.Begun())
 		}
-		steps := &progress{notices: a.Display(cmd).Notices}
-		steps.start("planning " + text.Count(len(file.Releases), "release"))
+		steps := &command.Progress{Notices: a.Display(cmd).Notices}
+		steps.Start("planning " + text.Count(len(file.Releases), "release"))
 		isPrune := func(text string) bool { return flags.prune && text == breakOnPrune }
 		confirm := r.screen || slices.ContainsFunc(r.common.BreakOn, isPrune)
 		r.common.BreakOn = slices.DeleteFunc(slices.Clone(r.common.BreakOn), isPrune)
@@ -209,7 +209,7 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.Fi
 				Journal: journal, SavedPlan: r.savedPlan, Hooks: flags.hooks(), TraceEnv: r.follow.environ, Earlier: lastRun,
 			}, connect)
 		})
-		steps.end()
+		steps.End()
 		if err != nil {
 			return exitIfBegun(journal, err)
 		}

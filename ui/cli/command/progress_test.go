@@ -1,4 +1,4 @@
-package deploy
+package command
 
 import (
 	"bytes"
@@ -13,16 +13,16 @@ import (
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var errs bytes.Buffer
-		p := &progress{notices: report.NewNotices(report.Stream{Writer: &errs})}
+		p := &Progress{Notices: report.NewNotices(report.Stream{Writer: &errs})}
 		for _, step := range []struct {
 			what string
 			took time.Duration
 		}{{"fetching", 2 * time.Second}, {"loading", 400 * time.Millisecond}, {"rendering", 600 * time.Millisecond}, {"checking", 100 * time.Millisecond}} {
-			p.start(step.what)
+			p.Start(step.what)
 			time.Sleep(step.took)
 		}
-		p.end()
-		p.start("loading after an interrupt")
+		p.End()
+		p.Start("loading after an interrupt")
 		time.Sleep(time.Minute)
 		if errs.String() != "fetching …\nrendering …\n" {
 			t.Errorf("%q", errs.String())
