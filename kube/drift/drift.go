@@ -26,31 +26,16 @@ import (
 // Release is a release that was compared with the cluster.
 type Release struct {
 	inspect.Drift
+	// LeftOut are the objects that a repair cannot apply.
+	LeftOut []LeftOut
+
 	secrets *mask.Mask
 	targets map[plan.Object]*target
 }
 
-// Adapt prepares the repair of an object that is live now; the comparison may be hours old. It gives sent, the object to send, the live
-// values of the fields whose differences do not count, and old, the recorded one, those of the fields whose differences count: client-side
-// apply removes what old has and sent lacks.
-func (r *Release) Adapt(ctx context.Context, c *connect.Client, o plan.Object, live, old, sent *unstructured.Unstructured) {
-	t := r.targets[o]
-	if t == nil {
-		return
-	}
-	r.secrets.AddObject(live.Object)
-	now := target{info: t.info, object: t.object, scope: t.scope, ignored: t.ignored, live: live}
-	now.release = &Release{Drift: inspect.Drift{Release: r.Release, Namespace: r.Namespace, Revision: r.Revision}}
-	again := newReader(ctx, c)
-	again.confirm([]*target{&now})
-	again.divide(&now)
-	takeLive(sent, now.kept, live)
-	takeLive(old, now.counted, live)
-}
-
 // Repairs reports whether a repair applies an object again: the cluster has it otherwise, or not at all.
 func (r *Release) Repairs(o plan.Object) bool {
-	return slices.ContainsFunc(r.Objects, func(d inspect.DriftedObject) bool { return d.Object == o && d.Repairs() })
+	return !r.leftOut(o) && slices.ContainsFunc(r.Objects, func(d inspect.DriftedObject) bool { return d.Object == o && d.Repairs() })
 }
 
 // Live returns an object that exists and differs, as the cluster has it.
@@ -59,16 +44,6 @@ func (r *Release) Live(o plan.Object) *unstructured.Unstructured {
 		return t.live
 	}
 	return nil
-}
-
-func takeLive(u *unstructured.Unstructured, fields []manifest.Difference, live *unstructured.Unstructured) {
-	if len(fields) == 0 {
-		return
-	}
-	u.Object = manifest.AsStored(u).Object
-	for _, d := range fields {
-		d.Keep(u.Object, live.Object)
-	}
 }
 
 // target is an object of a record.

@@ -14,7 +14,6 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
@@ -136,23 +135,8 @@ func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helm
 	}
 	res := &helmkube.Result{}
 	var mu sync.Mutex // guards res
-	originals := manifest.NewIndex(original)
-	err := c.apply(target, originals, func(i *resource.Info) error {
-		if untouched := c.cfg.Options.Untouched; untouched != nil && untouched(cluster.ObjectOf(i)) {
-			if err := i.Get(); !apierrors.IsNotFound(err) {
-				return err
-			}
-		}
+	send := func(i, old *resource.Info) error {
 		var before helmkube.ResourceList
-		var managed []metav1.ManagedFieldsEntry
-		if f := c.builder().Fact(i); f != nil {
-			managed = f.Seen().Managed // the write fails if they change once more
-		}
-		old := cmp.Or(c.cfg.Options.Method.Applied.Of(i, managed), originals.Get(i))
-		old, err := c.adapt(i, old)
-		if err != nil {
-			return err
-		}
 		if old != nil {
 			before = helmkube.ResourceList{old}
 		}
@@ -176,26 +160,21 @@ func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helm
 			}
 		}
 		return asPatchError(err)
+	}
+	originals := manifest.NewIndex(original)
+	err := c.apply(target, originals, func(i *resource.Info) error {
+		if untouched := c.cfg.Options.Untouched; untouched != nil && untouched(cluster.ObjectOf(i)) {
+			if err := i.Get(); !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+		var managed []metav1.ManagedFieldsEntry
+		if f := c.builder().Fact(i); f != nil {
+			managed = f.Seen().Managed // the write fails if they change once more
+		}
+		return c.sendAdapted(i, cmp.Or(c.cfg.Options.Method.Applied.Of(i, managed), originals.Get(i)), send)
 	})
 	return res, err
-}
-
-// adapt adapts an object that is about to be sent to the live one (Method.Adapt), and returns its adapted previous state. The request
-// then requires the version that it was adapted to.
-func (c *Client) adapt(i, old *resource.Info) (*resource.Info, error) {
-	if f := c.builder().Fact(i); c.cfg.Options.Method.Adapt == nil || f == nil || f.Seen().Version == "" {
-		return old, nil
-	}
-	live, err := c.cfg.Session.Client.Dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(c.cfg.Context, i.Name, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	old, adapted := c.cfg.Options.Method.Adapted(c.cfg.Context, live, old, i)
-	i.Object = adapted.Object
-	if u, ok := i.Object.(*unstructured.Unstructured); ok && u.GetResourceVersion() == "" {
-		u.SetResourceVersion(live.GetResourceVersion())
-	}
-	return old, nil
 }
 
 // Delete deletes the release's objects in reverse order (R31), and those of a hook as part of the hook's

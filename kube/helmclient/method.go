@@ -17,8 +17,6 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/util/csaupgrade"
 
-	"lockstep/engine/plan"
-	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
 	"lockstep/kube/manifest"
@@ -40,8 +38,8 @@ type Method struct {
 	Adopts bool
 	// MergeCustom compares custom resources with the live object, too.
 	MergeCustom bool
-	// Adapt, if set, adapts the object to send and its previous state to the live one at the time of each request.
-	Adapt func(ctx context.Context, o plan.Object, live, old, sent *unstructured.Unstructured) `json:"-"`
+	// Adapter, if set, adapts each request to the live object at its time.
+	Adapter Adapter `json:"-"`
 }
 
 // Options returns the options for Helm's Update.
@@ -57,7 +55,9 @@ func (m Method) Options() []helmkube.ClientUpdateOption {
 // DryRun sends the update of an object as a dry run, and returns the object as the update would leave it. live is the object in
 // the cluster, old the one in the manifest of the old revision, nil for none.
 func (m Method) DryRun(ctx context.Context, helm *helmkube.Client, live *unstructured.Unstructured, old, target *resource.Info) (*unstructured.Unstructured, error) {
-	old, target = m.Adapted(ctx, live, old, target)
+	if m.Adapter != nil && live != nil {
+		return m.dryRunAdapted(ctx, helm, live, old, target)
+	}
 	if !m.Migrate || m.ClientSide || live == nil || !manifest.UpdatedByHelm(live) {
 		return m.dryRun(helm, live, old, target)
 	}
@@ -66,25 +66,6 @@ func (m Method) DryRun(ctx context.Context, helm *helmkube.Client, live *unstruc
 		return nil, err
 	}
 	return m.dryRunMigration(helm, live, migrated, old, target)
-}
-
-// Adapted returns the object to send and its previous state as an update of the live object has them; live is nil if there is none.
-func (m Method) Adapted(ctx context.Context, live *unstructured.Unstructured, old, target *resource.Info) (adaptedOld, adapted *resource.Info) {
-	if m.Adapt == nil || live == nil {
-		return old, target
-	}
-	copied := func(i *resource.Info) (*resource.Info, *unstructured.Unstructured) {
-		next, u := *i, &unstructured.Unstructured{}
-		if object, ok := i.Object.(*unstructured.Unstructured); ok {
-			u = object.DeepCopy()
-		}
-		next.Object = u
-		return &next, u
-	}
-	old, before := copied(cmp.Or(old, target))
-	target, sent := copied(target)
-	m.Adapt(ctx, cluster.ObjectOf(target), live, before, sent)
-	return old, target
 }
 
 // dryRun returns the dry run of the updates that the client sends; originals has the objects of the old revision.

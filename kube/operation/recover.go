@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
@@ -201,16 +201,37 @@ func (r *Repair) prepare(s *session.Session, c *connect.Client) (*Operation, err
 	if !found[0].Repairable() {
 		return nil, nil
 	}
-	s = s.Recorded(rel)
-	p, incoming, err := r.plan(s, c, state, found[0])
+	p, err := r.check(s.Recorded(rel), c, state, found[0])
 	if err != nil {
-		return nil, fmt.Errorf("order revision %d: %w", rel.Version, err)
-	}
-	if p, err = preflight.Check(s, p, incoming); err != nil {
 		return nil, err
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return r.run(a, found[0]) }
 	return newOperation(c, task{prepared: p, do: run}), nil
+}
+
+// check plans and checks the repair. Objects that the cluster or the checks refuse are left out, unless that leaves none.
+func (r *Repair) check(s *session.Session, c *connect.Client, state *releaseState, found *drift.Release) (*session.Prepared, error) {
+	p, incoming, err := r.plan(s, c, state, found)
+	if err != nil {
+		return nil, fmt.Errorf("order revision %d: %w", state.Last.Version, err)
+	}
+	checked, err := preflight.Check(s, p, incoming)
+	refusal := (*preflight.Refusal)(nil)
+	if !errors.As(err, &refusal) {
+		return checked, err
+	}
+	for _, w := range refusal.Conflicts {
+		if w.Object == nil || !found.Repairs(*w.Object) {
+			return nil, err
+		}
+	}
+	for _, w := range refusal.Conflicts {
+		found.LeaveOut(*w.Object, w.Message)
+	}
+	if !slices.ContainsFunc(found.Compared, found.Repairs) {
+		return nil, err
+	}
+	return r.check(s, c, state, found)
 }
 
 // plan plans the groups of the objects that differ, in the order of all groups.
@@ -243,11 +264,11 @@ func (r *Repair) plan(s *session.Session, c *connect.Client, state *releaseState
 			warnings = append(warnings, plan.Warning{Rule: "S18", Object: &o.Object, Message: fmt.Sprintf("%s is not repaired: it belongs to %s now", o.Object, o.Owner)})
 		}
 	}
-	server := serverSide("", &target)
-	method := helmclient.Method{ClientSide: !server, Force: server, MergeCustom: true}
-	method.Adapt = func(ctx context.Context, o plan.Object, live, old, sent *unstructured.Unstructured) {
-		found.Adapt(ctx, c, o, live, old, sent)
+	for _, o := range found.LeftOut {
+		warnings = append(warnings, plan.Warning{Rule: "S18", Object: &o.Object, Message: o.Error()})
 	}
+	server := serverSide("", &target)
+	method := helmclient.Method{ClientSide: !server, Force: server, MergeCustom: true, Adapter: drift.Repair{Release: found, Client: c}}
 	return &session.Prepared{
 		Common: s.Common, Info: info, Old: session.OldRevision{Release: &target},
 		Target: session.Target{Release: &target, Tree: release.TreeOf(&target), Method: method, Claims: claims},
@@ -302,13 +323,13 @@ func (r *Repair) run(a *attempt, found *drift.Release) (*rel1.Release, error) {
 	return nil, a.op.checkRecords(a.op.lock.ctx) // it writes no record, so nothing else notices a new revision after its last write
 }
 
-// confirm compares the objects again. Client-side apply may have no patch for a difference, such as a lost port that has the number
+// confirm compares the objects again, and names those that were left out. Client-side apply may have no patch for a difference, such as a lost port that has the number
 // of another one, and somebody may have changed an object again.
 func (r *Repair) confirm(a *attempt, found *drift.Release) error {
 	target := a.op.prepared.Target.Release
 	var repaired []plan.Object
 	for _, o := range found.Objects {
-		if o.Repairs() {
+		if found.Repairs(o.Object) {
 			repaired = append(repaired, o.Object)
 		}
 	}
@@ -318,6 +339,9 @@ func (r *Repair) confirm(a *attempt, found *drift.Release) error {
 	}
 	for _, o := range again[0].Objects {
 		err = errors.Join(err, repairError(o, target))
+	}
+	for _, o := range found.LeftOut {
+		err = errors.Join(err, o)
 	}
 	return err
 }

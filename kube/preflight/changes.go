@@ -213,7 +213,7 @@ func (v *clusterView) dryRun(c *change) error {
 	live.SetGroupVersionKind(c.info.Mapping.GroupVersionKind)
 	live.SetNamespace(c.info.Namespace)
 	live.SetName(c.info.Name)
-	if c.method.ClientSide || c.method.Adapt != nil || migrates(c.method, c.before) {
+	if c.method.ClientSide || c.method.Adapter != nil || migrates(c.method, c.before) {
 		var err error
 		live, err = v.Client.Dynamic.Resource(c.info.Mapping.Resource).Namespace(c.info.Namespace).Get(v.Context, c.info.Name, metav1.GetOptions{})
 		if err != nil {

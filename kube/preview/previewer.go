@@ -180,9 +180,9 @@ func (v *Previewer) Sent(ctx context.Context, it inspect.Item) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if adapt, i := v.prepared.Target.Adapt, s.target[it.Object]; adapt != nil && i != nil && it.Kind == event.PhaseApply {
+	if adapter, i := v.prepared.Target.Adapter, s.target[it.Object]; adapter != nil && i != nil && it.Kind == event.PhaseApply {
 		if live, err := s.read(ctx, i); err == nil {
-			adapt(ctx, it.Object, live, object.DeepCopy(), object)
+			adapter.Adapt(ctx, it.Object, live, object.DeepCopy(), object)
 		}
 	}
 	mask.Object(object.Object, nil)

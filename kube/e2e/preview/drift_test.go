@@ -80,7 +80,7 @@ func drift(r *rig.Rig) inspect.Drift {
 // change patches an object as a field manager would.
 func change(r *rig.Rig, resource, name string, kind types.PatchType, patch string, subresource ...string) {
 	r.T.Helper()
-	group := map[string]string{"deployments": "apis/apps/v1", "networkpolicies": "apis/networking.k8s.io/v1"}[resource]
+	group := map[string]string{"deployments": "apis/apps/v1", "networkpolicies": "apis/networking.k8s.io/v1", "poddisruptionbudgets": "apis/policy/v1"}[resource]
 	if group == "" {
 		group = "api/v1"
 	}

@@ -1,6 +1,7 @@
 package preview
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/kube"
+	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
 )
 
@@ -93,6 +95,103 @@ func TestRepairRefusesWhatOthersHaveCreated(t *testing.T) {
 			}
 			if got := r.ConfigMapData("state"); len(got) != 1 || got["theirs"] != "x" {
 				t.Errorf("the repair changed an object of somebody else: %v", got)
+			}
+		})
+	}
+}
+
+// TestRepairClearsTheWay (S18): what excludes a lost field goes with the same request, and nothing else of others does: another port
+// with the name of a lost one, the other field of a pair of which only one may be set. The preview shows it, and the next upgrade owns
+// the restored fields alone.
+func TestRepairClearsTheWay(t *testing.T) {
+	t.Parallel()
+	for _, serverSide := range []string{"true", "false"} {
+		t.Run("server-side "+serverSide, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			budget := rig.Object("policy/v1/PodDisruptionBudget/budget", nil, "spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}")
+			chart := func(ports string) *charts.Chart {
+				return rig.ChartOf(t, rig.ConfigMap("conf", nil, "v: '1'"), budget,
+					rig.Object("v1/Service/web", nil, "spec: {selector: {app: web}, ports: ["+ports+"]}"),
+					rig.Object("apps/v1/Deployment/web", nil, "spec:", "  replicas: 0", "  strategy: {type: Recreate}", "  selector: {matchLabels: {app: web}}", "  template:",
+						"    metadata: {labels: {app: web}}", "    spec: {volumes: [{name: data, emptyDir: {}}], containers: [{name: main, image: example/app:1.0}]}"))
+			}
+			option := func(d *kube.Deploy) { d.ServerSide = serverSide }
+			r.Deploy("plain", rig.UseChart(chart("{port: 80, name: p80}, {port: 81, name: p81}"), option))
+			change(r, "configmaps", "conf", types.MergePatchType, `{"data":{"v":"hacked"}}`)
+			change(r, "services", "web", types.JSONPatchType, `[{"op":"replace","path":"/spec/ports/1/port","value":99},{"op":"add","path":"/spec/ports/-","value":{"name":"theirs","port":100}}]`)
+			change(r, "poddisruptionbudgets", "budget", types.JSONPatchType, `[{"op":"remove","path":"/spec/minAvailable"},{"op":"add","path":"/spec/maxUnavailable","value":0},{"op":"add","path":"/spec/unhealthyPodEvictionPolicy","value":"AlwaysAllow"}]`)
+			change(r, "deployments", "web", types.JSONPatchType, `[{"op":"replace","path":"/spec/strategy","value":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":3}}},
+				{"op":"replace","path":"/spec/template/spec/volumes/0","value":{"name":"data","hostPath":{"path":"/theirs"}}}]`)
+			op, err := r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			changes, err := op.Changes(t.Context())
+			if err != nil || len(changes) != 4 {
+				t.Fatal(changes, err)
+			}
+			for _, c := range changes {
+				removed := map[string]string{"PodDisruptionBudget/budget": "-  maxUnavailable: 0", "Service/web": "port: 99", "Deployment/web": "-    rollingUpdate:"}[c.Object.String()]
+				if c.Action != inspect.Modify || !strings.Contains(c.Diff, removed) {
+					t.Errorf("the preview of %s does not show %q: %s %s\n%s", c.Object, removed, c.Action, c.Message, c.Diff)
+				}
+			}
+			r.MustRun(op, nil)
+			if d := drift(r); len(d.Objects) > 0 {
+				t.Errorf("after the repair: %q", driftLines(d))
+			}
+			ports := func() (all []string) {
+				svc, err := r.Cluster.CoreV1().Services(r.Namespace).Get(t.Context(), "web", metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, p := range svc.Spec.Ports {
+					all = append(all, p.Name)
+				}
+				slices.Sort(all)
+				return all
+			}
+			if got := ports(); !slices.Equal(got, []string{"p80", "p81", "theirs"}) {
+				t.Errorf("ports after the repair: %q", got)
+			}
+			pdb, err := r.Cluster.PolicyV1().PodDisruptionBudgets(r.Namespace).Get(t.Context(), "budget", metav1.GetOptions{})
+			if err != nil || pdb.Spec.MaxUnavailable != nil || pdb.Spec.UnhealthyPodEvictionPolicy == nil {
+				t.Errorf("budget: %+v, %v", pdb.Spec, err)
+			}
+			r.MustRun(r.Upgrade("plain", rig.UseChart(chart("{port: 80, name: p80}"), option)))
+			if got := ports(); !slices.Equal(got, []string{"p80", "theirs"}) {
+				t.Errorf("ports after an upgrade that drops one: %q", got)
+			}
+		})
+	}
+}
+
+// TestRepairOfTheRest (S18): an object that cannot be repaired does not keep the others of its release from it, and the end names it.
+func TestRepairOfTheRest(t *testing.T) {
+	t.Parallel()
+	for _, serverSide := range []string{"true", "false"} {
+		t.Run("server-side "+serverSide, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			first := rig.Group("first")
+			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("fixed", first, "v: '1'"), rig.ConfigMap("other", rig.Group("then", "first"), "v: '1'")), func(d *kube.Deploy) { d.ServerSide = serverSide }))
+			change(r, "configmaps", "fixed", types.MergePatchType, `{"immutable":true,"data":{"v":"hacked"}}`)
+			change(r, "configmaps", "other", types.MergePatchType, `{"data":{"v":"hacked"}}`)
+			op, err := r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := r.Run(op, nil)
+			if out.State.Exit != 1 || !strings.Contains(out.State.Message, "ConfigMap/fixed is not repaired: ") || !strings.Contains(out.State.Message, "immutable") {
+				t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+			}
+			if got := r.ConfigMapData("other"); got["v"] != "1" {
+				t.Errorf("the other object has %v", got)
+			}
+			r.AssertHistory("1 deployed")
+			if _, err := r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()}); err == nil || !strings.Contains(err.Error(), "immutable") {
+				t.Errorf("a repair of nothing else: %v", err)
 			}
 		})
 	}

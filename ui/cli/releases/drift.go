@@ -31,9 +31,10 @@ nor do the fields that the annotation lockstep/ignore-drift lists ("lockstep hel
 Without RELEASE and -A, compare the releases of a helmfile: the one given with -f, or the one in the current directory.
 
 --repair applies the objects that differ again, in the order of their groups, each group once those before it are ready. It
-takes over fields from other managers. Other objects and ignored fields stay as they are, hooks do not run, and the release
-keeps its revision. A group that needs an approval waits for it as long as --approval-timeout says ("lockstep help approvals").
-If a release cannot be repaired, the others still are.
+takes over fields from other managers, and removes those that make the restored object invalid, such as another port of the same
+name. Other objects and ignored fields stay as they are, hooks do not run, and the release keeps its revision. A group that needs
+an approval waits for it as long as --approval-timeout says ("lockstep help approvals"). If an object or a release cannot be
+repaired, the others still are.
 
 Exit codes: 0 compared or repaired; 1 a release or an object could not be compared, or a repair failed. With
 --detailed-exitcode: 2 if something differs and was not repaired.
