@@ -31,6 +31,8 @@ type Release struct {
 
 	secrets *mask.Mask
 	targets map[plan.Object]*target
+
+	again recentReader
 }
 
 // Repairs reports whether a repair applies an object again: the cluster has it otherwise, or not at all.

@@ -3,6 +3,7 @@ package drift
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -30,12 +31,13 @@ type reader struct {
 	ctx    context.Context
 	client *connect.Client
 
+	mu       sync.Mutex                      // guards the maps
 	scalers  map[string]map[plan.Object]bool // what autoscalers scale, by namespace
-	recorded map[*Release]time.Time          // see recordedAt
+	recorded map[string]time.Time            // by record, see recordedAt
 }
 
 func newReader(ctx context.Context, c *connect.Client) *reader {
-	return &reader{ctx, c, map[string]map[plan.Object]bool{}, map[*Release]time.Time{}}
+	return &reader{ctx: ctx, client: c, scalers: map[string]map[plan.Object]bool{}, recorded: map[string]time.Time{}}
 }
 
 // collection is a resource in a namespace.
@@ -146,21 +148,25 @@ func (r *reader) mayBeOthers(t *target) bool {
 // recordedAt returns when the record of a release was stored last, by the clock of the API server: at the end of its operation or of its
 // tests. It is zero if that is unknown.
 func (r *reader) recordedAt(rel *Release) (at time.Time) {
-	resource := connect.RecordResource(connect.StorageDriver())
-	if at, known := r.recorded[rel]; known || resource == "" {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	resource, key := connect.RecordResource(connect.StorageDriver()), release.Keys(rel.Release, []int{rel.Revision})[0]
+	if at, known := r.recorded[rel.Namespace+"/"+key]; known || resource == "" {
 		return at
 	}
 	records := r.client.Metadata.Resource(corev1.SchemeGroupVersion.WithResource(resource)).Namespace(rel.Namespace)
-	if record, err := records.Get(r.ctx, release.Keys(rel.Release, []int{rel.Revision})[0], metav1.GetOptions{}); err == nil {
+	if record, err := records.Get(r.ctx, key, metav1.GetOptions{}); err == nil {
 		at = manifest.LastWritten(record.ManagedFields)
 	}
-	r.recorded[rel] = at
+	r.recorded[rel.Namespace+"/"+key] = at
 	return at
 }
 
 // isScaled reports whether an autoscaler in the cluster sets the replicas of a workload. It lists those of a namespace once. If
 // that is not permitted, no workload counts as scaled.
 func (r *reader) isScaled(t *target) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	namespace := t.object.Namespace
 	if r.scalers[namespace] == nil {
 		scaled := map[plan.Object]bool{}

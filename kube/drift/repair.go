@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-openapi/jsonpointer"
@@ -66,7 +68,7 @@ func (r Repair) compareAgain(ctx context.Context, o plan.Object, live *unstructu
 	r.secrets.AddObject(live.Object)
 	now := &target{info: t.info, object: t.object, scope: t.scope, ignored: t.ignored, live: live}
 	now.release = &Release{Drift: inspect.Drift{Release: r.Release.Release, Namespace: r.Namespace, Revision: r.Revision}}
-	again := newReader(ctx, r.Client)
+	again := r.again.get(ctx, r.Client)
 	again.confirm([]*target{now})
 	again.divide(now)
 	return now
@@ -147,4 +149,23 @@ func takeLive(u *unstructured.Unstructured, fields []manifest.Difference, live *
 	for _, d := range fields {
 		d.Keep(u.Object, live.Object)
 	}
+}
+
+// recentReader is a reader for requests that are sent at about the same time.
+type recentReader struct {
+	mu   sync.Mutex
+	made time.Time
+	*reader
+}
+
+// recent is how long what a reader has read may be used for requests.
+const recent = time.Second
+
+func (r *recentReader) get(ctx context.Context, c *connect.Client) *reader {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reader == nil || r.ctx != ctx || time.Since(r.made) > recent {
+		r.reader, r.made = newReader(ctx, c), time.Now()
+	}
+	return r.reader
 }
