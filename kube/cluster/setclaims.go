@@ -52,6 +52,53 @@ func ClaimsOfSets(ctx context.Context, kube kubernetes.Interface, list helmkube.
 	return kept, deleted
 }
 
+// ClaimsOfScaledSets says which claims Kubernetes deletes because the StatefulSets of a list are applied with fewer replicas than they
+// have and with whenScaled: Delete. It reads only such StatefulSets and their claims; without permission, it says nothing.
+func ClaimsOfScaledSets(ctx context.Context, kube kubernetes.Interface, list helmkube.ResourceList) (deleted []string) {
+	for _, i := range list {
+		u, ok := i.Object.(*unstructured.Unstructured)
+		if !ok || ObjectOf(i).GroupKind() != setKind {
+			continue
+		}
+		next := asStatefulSet(u)
+		policy := next.PersistentVolumeClaimRetentionPolicy
+		if len(next.VolumeClaimTemplates) == 0 || next.Replicas == nil || policy == nil || policy.WhenScaled != appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
+			continue
+		}
+		live, err := kube.AppsV1().StatefulSets(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+		if err != nil || ptr.Deref(live.Spec.Replicas, 1) <= *next.Replicas {
+			continue
+		}
+		first, has := uint64(0), ptr.Deref(live.Spec.Replicas, 1)
+		if o := next.Ordinals; o != nil {
+			first = uint64(max(o.Start, 0))
+		}
+		var names []string
+		for _, c := range listClaims(ctx, kube, i.Namespace) {
+			if ordinal, made := ordinalOf(live.Spec, i.Name, c.Name); made && ordinal >= first+uint64(max(*next.Replicas, 0)) && ordinal < first+uint64(has) {
+				names = append(names, plan.Object{Kind: "PersistentVolumeClaim", Name: c.Name}.String())
+			}
+		}
+		if len(names) > 0 {
+			deleted = append(deleted, fmt.Sprintf("deleted when %s is scaled from %d to %d, because of its persistentVolumeClaimRetentionPolicy: %s; %s may hold data",
+				plan.Object{Kind: setKind.Kind, Name: i.Name}, has, *next.Replicas, someOf(names), itOrThey(names)))
+		}
+	}
+	return deleted
+}
+
+// ordinalOf returns the ordinal of the pod for which a StatefulSet has made a claim; made is false for other claims.
+func ordinalOf(set appsv1.StatefulSetSpec, name, claim string) (ordinal uint64, made bool) {
+	for _, t := range set.VolumeClaimTemplates {
+		if text, found := strings.CutPrefix(claim, t.Name+"-"+name+"-"); found {
+			if n, err := strconv.ParseUint(text, 10, 32); err == nil {
+				return n, true
+			}
+		}
+	}
+	return 0, false
+}
+
 func someOf(names []string) string {
 	if more := len(names) - maxClaims; more > 0 {
 		names = append(slices.Clip(names[:maxClaims]), fmt.Sprintf("%d more", more))
@@ -83,11 +130,7 @@ func listClaims(ctx context.Context, kube kubernetes.Interface, namespace string
 // claimsOf names the claims that a StatefulSet has made: those that no object owns, and those that it owns itself.
 func claimsOf(set appsv1.StatefulSetSpec, i *resource.Info, claims []corev1.PersistentVolumeClaim) (free, owned []string) {
 	for _, c := range claims {
-		made := slices.ContainsFunc(set.VolumeClaimTemplates, func(t corev1.PersistentVolumeClaim) bool {
-			ordinal, made := strings.CutPrefix(c.Name, t.Name+"-"+i.Name+"-")
-			_, err := strconv.ParseUint(ordinal, 10, 32)
-			return made && err == nil
-		})
+		_, made := ordinalOf(set, i.Name, c.Name)
 		name := plan.Object{Kind: "PersistentVolumeClaim", Name: c.Name}.String()
 		switch {
 		case !made:

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,6 +55,35 @@ func TestClaimsOfSets(t *testing.T) {
 	}
 	if n := len(kube.Actions()); n != 1 {
 		t.Errorf("%d requests", n)
+	}
+}
+
+// TestClaimsOfScaledSets: the claims that Kubernetes deletes because a StatefulSet gets fewer replicas are named, not those that have no
+// pod now (R30). Nothing is read of other StatefulSets.
+func TestClaimsOfScaledSets(t *testing.T) {
+	const spec = "volumeClaimTemplates: [{metadata: {name: data}}], ordinals: {start: 1}"
+	set := func(replicas, policy string) *unstructured.Unstructured {
+		return parseSet(t, "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns}, spec: {"+replicas+", persistentVolumeClaimRetentionPolicy: {whenScaled: "+policy+"}, "+spec+"}}")
+	}
+	live := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "ns"}, Spec: asStatefulSet(set("replicas: 3", "Retain"))}
+	objects := []runtime.Object{live}
+	for _, name := range []string{"data-db-0", "data-db-1", "data-db-2", "data-db-3", "data-db-4", "data-other-2"} {
+		objects = append(objects, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"}})
+	}
+	for _, c := range []struct {
+		replicas, policy, want string
+		requests               int
+	}{
+		{"replicas: 1", "Delete", "deleted when StatefulSet/db is scaled from 3 to 1, because of its persistentVolumeClaimRetentionPolicy: PersistentVolumeClaim/data-db-2, PersistentVolumeClaim/data-db-3; they may hold data", 2},
+		{"replicas: 3", "Delete", "", 1},
+		{"replicas: 1", "Retain", "", 0},
+		{"minReadySeconds: 0", "Delete", "", 0},
+	} {
+		kube, u := fake.NewClientset(objects...), set(c.replicas, c.policy)
+		i := &resource.Info{Object: u, Name: u.GetName(), Namespace: "ns", Mapping: &meta.RESTMapping{GroupVersionKind: schema.GroupVersionKind{Group: setKind.Group, Version: "v1", Kind: setKind.Kind}}}
+		if got := strings.Join(ClaimsOfScaledSets(t.Context(), kube, helmkube.ResourceList{i}), "\n"); got != c.want || len(kube.Actions()) != c.requests {
+			t.Errorf("%s, %s: %q with %d requests", c.replicas, c.policy, got, len(kube.Actions()))
+		}
 	}
 }
 

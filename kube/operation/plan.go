@@ -96,7 +96,7 @@ func (p planInput) plan(s *session.Session, info event.Operation) (*session.Prep
 	removed := manifest.Without(p.oldObjects, p.list)
 	removed = manifest.Without(removed, helmclient.CreatedBefore(p.builder, p.target.Release, p.hooks, scoped, removed))
 	remove, more := ordering.PlanRemoval(p.old.Revision, p.builder.Resources(removed))
-	warnings = slices.Concat(warnings, more, warnOfClaims(s, removed), helmclient.WarnOfDependents(p.builder, removed))
+	warnings = slices.Concat(warnings, more, warnOfClaims(s, removed), warnOfScaledSets(s, p.list), helmclient.WarnOfDependents(p.builder, removed))
 	search := leftoverSearch{
 		session: s, builder: p.builder, revisions: p.otherRevisions, old: p.old.Release, claims: p.target.Claims,
 		planned: []helmkube.ResourceList{p.list, p.oldObjects},

@@ -212,3 +212,11 @@ func warnOfClaims(s *session.Session, removed helmkube.ResourceList) (warnings [
 	}
 	return warnings
 }
+
+// warnOfScaledSets says which claims are deleted because the operation scales their StatefulSets down (R30).
+func warnOfScaledSets(s *session.Session, applied helmkube.ResourceList) (warnings []plan.Warning) {
+	for _, m := range cluster.ClaimsOfScaledSets(s.Context, s.Client.Clientset, applied) {
+		warnings = append(warnings, plan.Warning{Rule: "R30", Message: m})
+	}
+	return warnings
+}

@@ -216,6 +216,26 @@ func TestClaimsThatAreDeletedWithTheirStatefulSet(t *testing.T) {
 	check(r.Uninstall())
 }
 
+// TestClaimsThatAreDeletedWithAScaleDown: the plan of an upgrade that scales a StatefulSet down names the claims that Kubernetes deletes
+// then (R30).
+func TestClaimsThatAreDeletedWithAScaleDown(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := func(replicas string) func(*kube.Deploy) {
+		set := strings.Replace(claimingSet, "spec: {serviceName", "spec: {replicas: "+replicas+", persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}, serviceName", 1)
+		return rig.UseChart(rig.ChartOf(t, set), nil)
+	}
+	r.Deploy("plain", chart("2"))
+	op, err := r.Upgrade("plain", chart("1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const deleted = "deleted when StatefulSet/db is scaled from 2 to 1, because of its persistentVolumeClaimRetentionPolicy: PersistentVolumeClaim/data-db-1; it may hold data"
+	if !slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return w.Message == deleted }) {
+		t.Errorf("the plan warns of %v", op.Warnings())
+	}
+}
+
 // TestClaimsStayAfterARollback: the outcome of a rollback names the claims of the StatefulSets that it deletes (R31, R43).
 func TestClaimsStayAfterARollback(t *testing.T) {
 	t.Parallel()
