@@ -3,11 +3,13 @@ package connect
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +21,12 @@ import (
 type Writes struct {
 	any   atomic.Bool
 	guard atomic.Pointer[Guard]
+	learn atomic.Pointer[func(secret map[string]any)]
 }
+
+// LearnRefused makes learn called with each Secret whose change the API server has refused, as the cluster has it, before the caller
+// gets the answer: a policy or webhook may quote its values, which are in no manifest if somebody has changed them.
+func (w *Writes) LearnRefused(learn func(secret map[string]any)) { w.learn.Store(&learn) }
 
 // Any reports whether anything was or may have been written.
 func (w *Writes) Any() bool { return w.any.Load() }
@@ -73,6 +80,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil && c.writes && c.mayHaveArrived {
 		err = &arrivedError{err}
 	}
+	if err == nil && mayQuote(r, c.target, resp) {
+		t.learnSecret(r)
+	}
 	if err == nil && c.writes {
 		warnings, _ := utilnet.ParseWarningHeaders(resp.Header.Values("Warning"))
 		for _, w := range warnings {
@@ -85,6 +95,38 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp.Body = &boundBody{resp.Body, done}
 	return resp, nil
+}
+
+// mayQuote reports whether the API server has refused a change of a Secret in such a way that the answer may have its values.
+func mayQuote(r *http.Request, t Target, resp *http.Response) bool {
+	switch resp.StatusCode {
+	case http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests:
+		return false
+	}
+	changes := r.Method == http.MethodPatch || r.Method == http.MethodPut
+	return changes && resp.StatusCode >= http.StatusBadRequest && t.Group == "" && t.Resource == "secrets" && t.Name != ""
+}
+
+// learnSecret reads the Secret of a request for LearnRefused. Without permission, nothing is learnt.
+func (t *transport) learnSecret(r *http.Request) {
+	learn := t.writes.learn.Load()
+	if learn == nil {
+		return
+	}
+	get, err := http.NewRequestWithContext(r.Context(), http.MethodGet, (&url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host, Path: r.URL.Path}).String(), nil)
+	if err != nil {
+		return
+	}
+	get.Header.Set("Accept", "application/json")
+	resp, err := t.RoundTrip(get)
+	if err != nil {
+		return
+	}
+	defer resp.Body.Close()
+	var secret map[string]any
+	if resp.StatusCode == http.StatusOK && json.NewDecoder(resp.Body).Decode(&secret) == nil {
+		(*learn)(secret)
+	}
 }
 
 // WrappedRoundTripper lets client-go find the transport below.

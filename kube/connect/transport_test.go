@@ -377,3 +377,36 @@ func TestWrites(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedSecretsAreLearnt (S14): the answer to a refused change of a Secret may quote the values that the cluster has, so these are
+// read before the caller gets it. A conflict of versions or owners quotes none, and a release that does not exist has none.
+func TestRefusedSecretsAreLearnt(t *testing.T) {
+	for _, c := range []struct {
+		method, path string
+		code         int
+		learnt       bool
+	}{
+		{http.MethodPatch, secretsPath + "/s?dryRun=All", http.StatusUnprocessableEntity, true},
+		{http.MethodPut, secretsPath + "/s", http.StatusForbidden, true},
+		{http.MethodPatch, secretsPath + "/s", http.StatusConflict, false},
+		{http.MethodPatch, secretsPath + "/s", http.StatusOK, false},
+		{http.MethodPost, secretsPath, http.StatusForbidden, false},
+		{http.MethodPatch, "/api/v1/namespaces/n/configmaps/s", http.StatusForbidden, false},
+	} {
+		tr, _ := newTestTransport(operationContext(t), func(_ int, r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet && r.URL.Path == secretsPath+"/s" && r.URL.RawQuery == "" {
+				return response(http.StatusOK, `{"kind":"Secret","data":{"a":"bGl2ZQ=="}}`), nil
+			}
+			return statusResponse(c.code, "Invalid"), nil
+		})
+		learnt := false
+		tr.writes.LearnRefused(func(secret map[string]any) {
+			data, _, _ := unstructured.NestedString(secret, "data", "a")
+			learnt = data == "bGl2ZQ=="
+		})
+		resp, err := tr.RoundTrip(request(t.Context(), c.method, c.path, "{}"))
+		if err != nil || resp.StatusCode != c.code || learnt != c.learnt {
+			t.Errorf("%s %s %d: learnt %v; %v, %v", c.method, c.path, c.code, learnt, resp, err)
+		}
+	}
+}

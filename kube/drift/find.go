@@ -24,14 +24,16 @@ import (
 // be compared, because it does not exist or its latest revision is not deployed, has an Error.
 func Find(ctx context.Context, c *connect.Client, keys []overview.Key) ([]inspect.Drift, error) {
 	ctx = connect.WithRetryTimeout(ctx, session.CheckRetryTimeout)
-	bound, err := c.Bind(ctx, &connect.Writes{})
+	writes, secrets := &connect.Writes{}, &mask.Mask{}
+	writes.LearnRefused(secrets.AddObject)
+	bound, err := c.Bind(ctx, writes)
 	if err != nil {
 		return nil, err
 	}
 	if err := bound.CheckReachable(ctx); err != nil {
 		return nil, err
 	}
-	f := &finder{client: bound, mask: &mask.Mask{}, latest: map[overview.Key]*rel1.Release{}}
+	f := &finder{client: bound, mask: secrets, latest: map[overview.Key]*rel1.Release{}}
 	if keys == nil {
 		keys, err = f.readAll()
 	} else {

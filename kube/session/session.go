@@ -84,6 +84,9 @@ func New(ctx context.Context, c *connect.Client, common Common, writes *connect.
 		return nil, err
 	}
 	bound.KeepKinds()
+	if common.Mask != nil {
+		writes.LearnRefused(common.Mask.AddObject)
+	}
 	helm, err := bound.Helm(common.Namespace)
 	if err != nil {
 		return nil, err

@@ -133,6 +133,8 @@ func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings 
 	common := spec.common
 	common.OnStep, common.Job = steps.Start, incluster.JobID()
 	common.Release, common.Namespace = spec.release, settings.Namespace()
+	common.Mask = &mask.Mask{}
+	a.Logs.Hide(common.Mask.Text) // of what the preparation reads
 	if spec.savedPlan != nil {
 		common.SavedPlan = spec.savedPlan.Release("")
 	}

@@ -19,6 +19,7 @@ import (
 	"lockstep/kube/helmfile"
 	"lockstep/kube/incluster"
 	"lockstep/kube/journal"
+	"lockstep/kube/mask"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
@@ -202,6 +203,8 @@ func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *helmfile.Fi
 		isPrune := func(text string) bool { return flags.prune && text == breakOnPrune }
 		confirm := r.screen || slices.ContainsFunc(r.common.BreakOn, isPrune)
 		r.common.BreakOn = slices.DeleteFunc(slices.Clone(r.common.BreakOn), isPrune)
+		r.common.Mask = &mask.Mask{}
+		a.Logs.Hide(r.common.Mask.Text) // of what the preparation reads
 		stack, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Stack, error) {
 			return kube.PrepareStack(ctx, kube.StackOptions{
 				File: file, Down: flags.down, Common: r.common, Concurrency: flags.concurrency, Load: loader.Load,
