@@ -130,9 +130,9 @@ func (c candidate) doubt(r *reader, dotted bool) int {
 	if !c.env && comment.MatchString(line[:at]) {
 		return -1
 	}
-	key := c.lineKey(line[:at])
+	ofLine, key := c.keys(line, at)
 	switch {
-	case c.isUser(), bucket.MatchString(line[:at]), ownAddress(c.keyOfLine(line)):
+	case c.isUser(), bucket.MatchString(line[:at]), ownAddress(ofLine):
 		return -1
 	case !c.env && strings.Contains(c.text, "\n") && key == "targets":
 		return -1 // the configuration of a monitor, which works without the Service
@@ -148,14 +148,6 @@ func (c candidate) doubt(r *reader, dotted bool) int {
 		return 2
 	}
 	return -1
-}
-
-// keyOfLine returns the key at the start of a line, or that of the text.
-func (c candidate) keyOfLine(line string) string {
-	if m := startKey.FindStringSubmatch(line); m != nil {
-		return m[1]
-	}
-	return c.key
 }
 
 var startKey = regexp.MustCompile(`^\s*(?:- )?["']?([\w.-]+)["']?\s*[:=](?:[^/]|$)`)
@@ -287,30 +279,32 @@ func (c candidate) servesPort(number string) bool {
 	return len(ports) == 0 || c.service.root.At("spec", "clusterIP").Text() == "None"
 }
 
-// lineKey returns the key of the word. lead is the line up to the word.
-func (c candidate) lineKey(lead string) string {
+// keys returns the key at the start of a line, or that of the text, and the key of the word at a place in the line, "" if the word is
+// not at the start of a value.
+func (c candidate) keys(line string, at int) (ofLine, ofWord string) {
+	ofLine = c.key
+	if m := startKey.FindStringSubmatch(line); m != nil {
+		ofLine = m[1]
+	}
+	lead := line[:at]
 	if tag := xmlTag.FindStringSubmatch(lead); tag != nil {
-		return tag[1]
+		return ofLine, tag[1]
 	}
-	at, width := -1, 1
+	end, start := -1, 0 // of the key, and of its value
 	for _, sep := range []string{"=", ": ", `":`, `':`, "\t"} {
-		if i := strings.LastIndex(lead, sep); i > at {
-			at, width = i, len(sep)
+		if i := strings.LastIndex(lead, sep); i > end {
+			end, start = i, i+len(sep)
 		}
 	}
-	if at < 0 {
-		switch {
-		case !c.isValue(lead):
-			return ""
-		case strings.Contains(c.text, "\n") && strings.Trim(lead, " -\"'") == "":
-			return c.keyAbove(c.from - len(lead))
-		}
-		return c.key
+	switch {
+	case !c.isValue(lead[start:]):
+		return ofLine, ""
+	case end >= 0:
+		return ofLine, lastWord(lead[:end])
+	case strings.Contains(c.text, "\n") && strings.Trim(lead, " -\"'") == "":
+		return ofLine, c.keyAbove(c.from - len(lead))
 	}
-	if !c.isValue(lead[at+width:]) {
-		return ""
-	}
-	return lastWord(lead[:at])
+	return ofLine, c.key
 }
 
 // xmlTag matches the tag before an XML value.
