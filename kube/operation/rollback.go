@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -242,12 +243,14 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 	leftovers, _ := search.leftovers()
 	method := rb.method(target)
 	method.Applied = search.lastApplied(method, revs, list)
+	planned := maps.Clone(r.op.prepared.Target.Claims.Planned)
+	r.op.setApplied(planned)
 	prepared := &session.Prepared{
 		Common: s.Common, Info: event.Operation{Name: "rollback"},
 		Target: session.Target{
 			Release: target, Stored: true, Tree: release.TreeOf(target), Method: method,
 			Claims: manifest.Claims{
-				Take: rb.TakeOwnership, Skip: true, MadeByHook: func(o plan.Object) bool { return madeByHook(rb.Common, revs.All, o) != nil },
+				Take: rb.TakeOwnership, Skip: true, Unmarked: r.op.prepared.Target.Claims.Unmarked, Planned: planned, MadeByHook: func(o plan.Object) bool { return madeByHook(rb.Common, revs.All, o) != nil },
 				Kept: manifest.Kept{CRDs: charts.CRDNames(target), Needed: manifest.NeededBy(b, list, target.Hooks)},
 			},
 		},
