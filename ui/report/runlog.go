@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
@@ -200,7 +202,9 @@ func (r *RunLog) create(e event.Event) error {
 		f, err := os.OpenFile(filepath.Join(r.dir, r.name+runSuffix), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		switch {
 		case err == nil:
-			r.file = f
+			if r.file = f; r.job != "" {
+				r.file = follow(f, r.dir, r.name)
+			}
 		case errors.Is(err, fs.ErrExist):
 			r.name = fmt.Sprintf("%s-%d", name, n)
 		default:
@@ -209,6 +213,43 @@ func (r *RunLog) create(e event.Event) error {
 	}
 	removeOldRuns(r.dir, maxRuns, maxRunBytes)
 	return nil
+}
+
+// followedSuffix is that of a file beside the record of a run in the cluster, which the terminal that writes the record locks. If its
+// process dies, the kernel drops the lock.
+const followedSuffix = ".followed"
+
+// followedFile is the record of a run in the cluster while a terminal follows the run.
+type followedFile struct {
+	recordFile
+	lock *flock.Flock
+}
+
+// follow says that this process follows the run of a record until it closes the file.
+func follow(file recordFile, dir, name string) recordFile {
+	lock := flock.New(filepath.Join(dir, name+followedSuffix))
+	if locked, err := lock.TryLock(); !locked || err != nil {
+		return file
+	}
+	return followedFile{file, lock}
+}
+
+func (f followedFile) Close() error {
+	_ = os.Remove(f.lock.Path())
+	_ = f.lock.Close()
+	return f.recordFile.Close()
+}
+
+// markFollowed changes the outcome of a run in the cluster from Unwatched to StillRunning if a terminal follows it.
+func (r *Run) markFollowed(path string) {
+	if r.Outcome != Unwatched {
+		return
+	}
+	lock := flock.New(strings.TrimSuffix(path, runSuffix)+followedSuffix, flock.SetFlag(os.O_RDONLY)) // not created if it is missing
+	if free, err := lock.TryRLock(); err == nil && !free {
+		r.Outcome = StillRunning
+	}
+	_ = lock.Close()
 }
 
 // removeOldRuns keeps the newest records, at most limit with at most limitBytes.

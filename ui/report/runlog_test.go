@@ -55,6 +55,28 @@ func TestRunLogKeepsLatestRuns(t *testing.T) {
 	}
 }
 
+// TestRunsInTheClusterThatAreFollowed: a run in the cluster counts as running while its terminal writes the record, and as not watched
+// only afterwards.
+func TestRunsInTheClusterThatAreFollowed(t *testing.T) {
+	dir, events := t.TempDir(), aborted(t)
+	r := NewRunLog(dir, func(s string) { t.Error(s) })
+	r.OfJob("ns/lockstep-shop-x")
+	check := func(outcome string) {
+		t.Helper()
+		record, err := ReadRecord(dir, r.Name())
+		if runs := RecordedRuns(dir); err != nil || len(runs) != 1 || runs[0].Outcome != outcome || record.Outcome != outcome {
+			t.Errorf("%v, %+v, %v; want %s", runs, record, err, outcome)
+		}
+	}
+	r.Consume(events[0])
+	check(StillRunning)
+	r.Close()
+	check(Unwatched)
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("files: %v", left)
+	}
+}
+
 func TestRunLogWarnsOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

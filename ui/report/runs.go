@@ -150,7 +150,9 @@ func readSummary(path string) (Run, error) {
 			break
 		}
 	}
-	return newRun("", first, last), nil
+	r := newRun("", first, last)
+	r.markFollowed(path)
+	return r, nil
 }
 
 // lastEvent returns the last event in the end of a record.
@@ -199,7 +201,10 @@ func (u *unknownRun) Is(err error) bool { return err == fs.ErrNotExist }
 func RunName(path string) string { return strings.TrimSuffix(filepath.Base(path), runSuffix) }
 
 // RemoveRun removes a record from dir.
-func RemoveRun(dir, name string) error { return os.Remove(filepath.Join(dir, name+runSuffix)) }
+func RemoveRun(dir, name string) error {
+	_ = os.Remove(filepath.Join(dir, name+followedSuffix)) // of a terminal that was killed
+	return os.Remove(filepath.Join(dir, name+runSuffix))
+}
 
 // Record is the whole record of a run.
 type Record struct {
@@ -273,6 +278,7 @@ func ReadRecord(dir, name string) (*Record, error) {
 		return nil, fmt.Errorf("%s: %w", path, cmp.Or(damage, err))
 	}
 	r.Damage = damage
+	r.markFollowed(path)
 	return r, nil
 }
 
