@@ -71,7 +71,7 @@ func TestTakenOver(t *testing.T) {
 func TestTakenOverIsKept(t *testing.T) {
 	t.Parallel()
 	first, mine := rig.ConfigMap("first", rig.Group("first")), rig.ConfigMap("shared", rig.Group("shared", "first"), "v: mine")
-	bad := rig.Deployment("bad", rig.Group("late", "shared"), "1h")
+	bad := rig.Deployment("bad", rig.Impatient(rig.Group("late", "shared")), "1h")
 	for _, owner := range []string{"", "other"} {
 		for _, operation := range []string{"install", "upgrade"} {
 			t.Run(operation+map[string]string{"": "/nobody", "other": "/release"}[owner], func(t *testing.T) {
@@ -89,12 +89,12 @@ func TestTakenOverIsKept(t *testing.T) {
 				var err error
 				if operation == "install" {
 					op, err = r.Install("plain", rig.UseChart(rig.ChartOf(t, first, mine, bad), func(i *kube.Deploy) {
-						i.TakeOwnership, i.ForceConflicts, i.RollbackOnFailure, i.ReadinessTimeout = true, true, true, 2*time.Second
+						i.TakeOwnership, i.ForceConflicts, i.RollbackOnFailure = true, true, true
 					}))
 				} else {
 					r.Deploy("plain", rig.UseChart(rig.ChartOf(t, first), nil))
 					op, err = r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, first, mine, bad), func(u *kube.Deploy) {
-						u.TakeOwnership, u.ForceConflicts, u.RollbackOnFailure, u.ReadinessTimeout = true, true, true, 2*time.Second
+						u.TakeOwnership, u.ForceConflicts, u.RollbackOnFailure = true, true, true
 					}))
 				}
 				if err != nil {
@@ -141,10 +141,10 @@ func TestTakenOverAgain(t *testing.T) {
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, first), nil))
 			upgrade := func(docs ...string) (*kube.Operation, error) {
 				return r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, docs...), func(u *kube.Deploy) {
-					u.TakeOwnership, u.RollbackOnFailure, u.ReadinessTimeout = true, true, 2*time.Second
+					u.TakeOwnership, u.RollbackOnFailure = true, true
 				}))
 			}
-			op, err := upgrade(first, shared, rig.Deployment("bad", rig.Group("late", "shared"), "1h"))
+			op, err := upgrade(first, shared, rig.Deployment("bad", rig.Impatient(rig.Group("late", "shared")), "1h"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -164,7 +164,7 @@ func TestTakenOverAgain(t *testing.T) {
 func TestTakenOverIsRecorded(t *testing.T) {
 	t.Parallel()
 	first, mine := rig.ConfigMap("first", rig.Group("first")), rig.ConfigMap("shared", rig.Group("shared", "first"), "v: mine")
-	bad := rig.Deployment("bad", rig.Group("late", "shared"), "1h")
+	bad := rig.Deployment("bad", rig.Impatient(rig.Group("late", "shared")), "1h")
 	for _, operation := range []string{"install", "upgrade"} {
 		r := rig.NewNamed(t, "taken-recorded-"+operation)
 		r.TakesOver = []string{"configmaps/shared"}
@@ -173,12 +173,12 @@ func TestTakenOverIsRecorded(t *testing.T) {
 		var err error
 		if operation == "install" {
 			op, err = r.Install("plain", rig.UseChart(rig.ChartOf(t, first, mine, bad), func(i *kube.Deploy) {
-				i.TakeOwnership, i.ReadinessTimeout = true, time.Second
+				i.TakeOwnership = true
 			}))
 		} else {
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, first), nil))
 			op, err = r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, first, mine, bad), func(u *kube.Deploy) {
-				u.TakeOwnership, u.ReadinessTimeout = true, time.Second
+				u.TakeOwnership = true
 			}))
 		}
 		if err != nil {
@@ -210,7 +210,7 @@ func TestTakenOverIsRecorded(t *testing.T) {
 func TestOwnMarksBefore(t *testing.T) {
 	t.Parallel()
 	first, mine := rig.ConfigMap("first", rig.Group("first")), rig.ConfigMap("shared", rig.Group("shared", "first"), "v: mine")
-	bad := rig.Deployment("bad", rig.Group("late", "shared"), "1h")
+	bad := rig.Deployment("bad", rig.Impatient(rig.Group("late", "shared")), "1h")
 	keep := rig.Group("shared", "first")
 	keep["helm.sh/resource-policy"] = "keep"
 	kept := rig.ConfigMap("shared", keep, "theirs: \"1\"")
@@ -222,7 +222,7 @@ func TestOwnMarksBefore(t *testing.T) {
 	}
 	fail := func(r *rig.Rig, rollBack bool, objects ...string) rig.Outcome {
 		op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(r.T, append(objects, bad)...), func(u *kube.Deploy) {
-			u.Install, u.RollbackOnFailure, u.ForceConflicts, u.ReadinessTimeout = true, rollBack, true, time.Second
+			u.Install, u.RollbackOnFailure, u.ForceConflicts = true, rollBack, true
 		}))
 		if err != nil {
 			r.T.Fatal(err)
@@ -303,8 +303,8 @@ func TestAdoptedHookIsKept(t *testing.T) {
 		first := rig.ConfigMap("first", rig.Group("first"))
 		hook := rig.ConfigMap("shared", map[string]string{"helm.sh/hook": "pre-install", "helm.sh/hook-delete-policy": "hook-failed"})
 		r.Deploy("plain", rig.UseChart(rig.ChartOf(t, first, hook), nil))
-		op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, first, rig.ConfigMap("shared", rig.Group("shared", "first")), rig.Deployment("bad", rig.Group("late", "shared"), "1h")),
-			func(u *kube.Deploy) { u.RollbackOnFailure, u.ReadinessTimeout = onFailure, time.Second }))
+		op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, first, rig.ConfigMap("shared", rig.Group("shared", "first")), rig.Deployment("bad", rig.Impatient(rig.Group("late", "shared")), "1h")),
+			func(u *kube.Deploy) { u.RollbackOnFailure = onFailure }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +328,7 @@ func TestMadeAgainAfterAFailedInstall(t *testing.T) {
 		r := rig.NewNamed(t, fmt.Sprint("made-again-", take))
 		r.TakesOver = []string{"configmaps/shared"}
 		mine := rig.ConfigMap("shared", rig.Group("shared"), "v: mine")
-		op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, mine, rig.Deployment("bad", rig.Group("late", "shared"), "1h")), func(i *kube.Deploy) { i.ReadinessTimeout = time.Second }))
+		op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, mine, rig.Deployment("bad", rig.Impatient(rig.Group("late", "shared")), "1h")), nil))
 		r.MustFail(op, err, "Deployment/bad")
 		replaceShared(r, nil, map[string]string{"theirs": "1"})
 		upgrade := func(take bool) (*kube.Operation, error) {

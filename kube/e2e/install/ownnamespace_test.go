@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -77,9 +76,9 @@ func TestReleaseNamespaceInChart(t *testing.T) {
 func TestReleaseNamespaceInFailingChart(t *testing.T) {
 	t.Parallel()
 	r := beside(rig.New(t), "-new")
-	chart := rig.ChartOf(t, ownNamespace, rig.ConfigMap("a", rig.Group("a")), rig.UnpullableDeployment("fails", rig.Group("b", "a")))
+	chart := rig.ChartOf(t, ownNamespace, rig.ConfigMap("a", rig.Group("a")), rig.UnpullableDeployment("fails", rig.Impatient(rig.Group("b", "a"))))
 	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) {
-		i.CreateNamespace, i.RollbackOnFailure, i.ReadinessTimeout = true, true, 2*time.Second
+		i.CreateNamespace, i.RollbackOnFailure = true, true
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -107,9 +106,9 @@ func TestNamespaceWithOtherReleases(t *testing.T) {
 		}
 	}
 	other := rig.DirOf(t, rig.ConfigMap("other", nil))
-	fails := rig.ChartOf(t, ownNamespace, rig.ConfigMap("a", rig.Group("a")), rig.UnpullableDeployment("fails", rig.Group("b", "a")))
+	fails := rig.ChartOf(t, ownNamespace, rig.ConfigMap("a", rig.Group("a")), rig.UnpullableDeployment("fails", rig.Impatient(rig.Group("b", "a"))))
 	op, err := r.Install("plain", rig.UseChart(fails, func(i *kube.Deploy) {
-		i.CreateNamespace, i.RollbackOnFailure, i.ReadinessTimeout, i.BreakOn = true, true, 2*time.Second, []string{"edge:b"}
+		i.CreateNamespace, i.RollbackOnFailure, i.BreakOn = true, true, []string{"edge:b"}
 	}))
 	if err != nil {
 		t.Fatal(err)

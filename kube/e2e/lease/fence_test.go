@@ -101,8 +101,8 @@ func TestInstallWithOldLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken := rig.ChartOf(t, rig.Deployment("never", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
-	op, err := r.Install("plain", rig.UseChart(broken, func(i *kube.Deploy) { i.RollbackOnFailure, i.ReadinessTimeout = true, time.Second }))
+	broken := rig.ChartOf(t, rig.Deployment("never", rig.Impatient(rig.Group("a")), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
+	op, err := r.Install("plain", rig.UseChart(broken, func(i *kube.Deploy) { i.RollbackOnFailure = true }))
 	if err == nil {
 		out := r.Run(op, nil)
 		t.Errorf("the install was not refused: exit %d: %s", out.State.Exit, out.State.Message)
@@ -129,8 +129,8 @@ func TestSupersededWriteFails(t *testing.T) {
 		faultproxy.Refuse(w, http.StatusForbidden, "Forbidden", "made to fail")
 		return true
 	}}, "")
-	broken := rig.ChartOf(t, rig.Deployment("never", rig.Group("a"), "1h"), rig.ConfigMap("a", rig.Group("b", "a"), "v: two"))
-	op, err := r.WithClient(c).Upgrade("plain", rig.UseChart(broken, func(u *kube.Deploy) { u.RollbackOnFailure, u.ReadinessTimeout = true, time.Second }))
+	broken := rig.ChartOf(t, rig.Deployment("never", rig.Impatient(rig.Group("a")), "1h"), rig.ConfigMap("a", rig.Group("b", "a"), "v: two"))
+	op, err := r.WithClient(c).Upgrade("plain", rig.UseChart(broken, func(u *kube.Deploy) { u.RollbackOnFailure = true }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,10 +58,8 @@ func TestLostLeaseInARollback(t *testing.T) {
 	r := rig.New(t)
 	before := rig.Job("before", map[string]string{"helm.sh/hook": "pre-rollback"}, "1h")
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, before, rig.ConfigMap("after", nil)), nil))
-	chart := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
-	op, err := r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) {
-		u.Lease.Duration, u.ReadinessTimeout, u.RollbackOnFailure = 3*time.Second, time.Second, true
-	}))
+	chart := rig.ChartOf(t, rig.Deployment("slow", rig.Impatient(rig.Group("a")), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
+	op, err := r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Lease.Duration, u.RollbackOnFailure = 3*time.Second, true }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -198,13 +198,11 @@ func TestGeneratedNameIsKeptByARollback(t *testing.T) {
 	chart := func(first string) func(*kube.Deploy) {
 		made := rig.WithGenerateName(rig.ConfigMap("made-", rig.Group("b", "a")))
 		shared := rig.WithGenerateName(rig.ConfigMap("shared-", rig.Group("b", "a")))
-		return rig.UseChart(rig.ChartOf(t, first, made, shared, shared), func(d *kube.Deploy) {
-			d.RollbackOnFailure, d.ReadinessTimeout = true, 3*time.Second
-		})
+		return rig.UseChart(rig.ChartOf(t, first, made, shared, shared), func(d *kube.Deploy) { d.RollbackOnFailure = true })
 	}
 	r.Deploy("plain", chart(rig.ConfigMap("first", rig.Group("a"))))
 	before := r.ConfigMaps(r.Namespace)
-	op, err := r.Upgrade("plain", chart(rig.UnpullableDeployment("fails", rig.Group("a"))))
+	op, err := r.Upgrade("plain", chart(rig.UnpullableDeployment("fails", rig.Impatient(rig.Group("a")))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -319,9 +319,9 @@ func TestInferredOrderIsRecorded(t *testing.T) {
 func TestInferredFailureNamesItsEdge(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	never := rig.ChartOf(t, service("db"), strings.Replace(rig.Deployment("db", nil, "0s"), "sandbox/ready-delay: 0s", "sandbox/fail: never-ready", 1),
+	never := rig.ChartOf(t, service("db"), strings.Replace(rig.Deployment("db", rig.Impatient(nil), "0s"), "sandbox/ready-delay: 0s", "sandbox/fail: never-ready", 1),
 		strings.Replace(rig.Deployment("web", nil, "0s"), "image: example/app:1.0", "image: example/app:1.0, env: [{name: DATABASE_HOST, value: db}]", 1))
-	op, err := r.Install("plain", rig.UseChart(never, func(i *kube.Deploy) { i.Order, i.ReadinessTimeout = kube.OrderInferred, time.Second }))
+	op, err := r.Install("plain", rig.UseChart(never, func(i *kube.Deploy) { i.Order = kube.OrderInferred }))
 	out := r.MustFail(op, err, "never started: edge:web")
 	web := out.State.Find("apply", "edge:web")
 	for _, part := range []string{"edge:db failed", "Deployment/web waits for ", "DATABASE_HOST"} {

@@ -2,7 +2,6 @@ package order
 
 import (
 	"testing"
-	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
@@ -16,7 +15,7 @@ import (
 func TestRunWaitsForEveryGroup(t *testing.T) {
 	t.Parallel()
 	good := []string{rig.ConfigMap("first", rig.Group("first")), rig.Deployment("last", rig.Group("last", "first"), "0s")}
-	bad := []string{rig.ConfigMap("first", rig.Group("first")), rig.UnpullableDeployment("last", rig.Group("last", "first"))}
+	bad := []string{rig.ConfigMap("first", rig.Group("first")), rig.UnpullableDeployment("last", rig.Impatient(rig.Group("last", "first")))}
 	operations := map[string]func(r *rig.Rig, common kube.Common) (*kube.Operation, error){
 		"install": func(r *rig.Rig, common kube.Common) (*kube.Operation, error) {
 			return r.Install("plain", rig.UseChart(rig.ChartOf(t, bad...), func(i *kube.Deploy) { i.Common = common }))
@@ -41,7 +40,7 @@ func TestRunWaitsForEveryGroup(t *testing.T) {
 				t.Parallel()
 				r := rig.New(t)
 				common := r.Common()
-				common.ReadinessTimeout, common.SkipLeaves = 2*time.Second, skip
+				common.SkipLeaves = skip
 				op, err := prepare(r, common)
 				if err != nil {
 					t.Fatal(err)

@@ -85,7 +85,7 @@ func TestReadyAtTheSameTime(t *testing.T) {
 				docs = append(docs, hook)
 			}
 			common := r.Common()
-			common.ReadinessTimeout, common.BreakOn, common.HoldOnFailure = 2*time.Second, []string{c.pauseBefore}, c.then == string(event.Retry)
+			common.ReadinessTimeout, common.BreakOn, common.HoldOnFailure = 8*time.Second, []string{c.pauseBefore}, c.then == string(event.Retry)
 			if c.then == again {
 				common.ReadinessTimeout = time.Minute
 			}

@@ -198,9 +198,9 @@ func TestMarkedAfterRollback(t *testing.T) {
 		refused.Store(true)
 		return rig.InternalError(w)
 	}}, "")
-	never := rig.Deployment("web", rig.Group("b", "a"), "1h")
+	never := rig.Deployment("web", rig.Impatient(rig.Group("b", "a")), "1h")
 	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"), "v: two"), never), func(d *kube.Deploy) {
-		d.Timeout, d.ReadinessTimeout, d.RollbackOnFailure = 30*time.Second, 3*time.Second, true
+		d.Timeout, d.ReadinessTimeout, d.RollbackOnFailure = 30*time.Second, 30*time.Second, true
 	}))
 	if err != nil {
 		t.Fatal(err)

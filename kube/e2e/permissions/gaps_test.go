@@ -73,8 +73,8 @@ func TestGivesBackWithPermission(t *testing.T) {
 	r := rig.New(t)
 	r.TakesOver = []string{"configmaps/theirs"}
 	r.Create(rig.ConfigMap("theirs", nil))
-	fails := rig.ChartOf(t, rig.ConfigMap("theirs", rig.Group("a")), rig.UnpullableDeployment("fails", rig.Group("b", "a")))
-	op, err := r.Install("plain", rig.UseChart(fails, func(i *kube.Deploy) { i.TakeOwnership, i.ReadinessTimeout = true, 2*time.Second }))
+	fails := rig.ChartOf(t, rig.ConfigMap("theirs", rig.Group("a")), rig.UnpullableDeployment("fails", rig.Impatient(rig.Group("b", "a"))))
+	op, err := r.Install("plain", rig.UseChart(fails, func(i *kube.Deploy) { i.TakeOwnership = true }))
 	r.MustFail(op, err)
 	rules := []rbacv1.PolicyRule{rig.Rule("", "secrets", "*"), rig.Rule("coordination.k8s.io", "leases", "*"), rig.Rule("apps", "deployments", "*")}
 	few := r.WithClient(r.ConnectAs("few", append(rules, rig.Rule("", "configmaps", "get", "list", "watch", "delete"))...))

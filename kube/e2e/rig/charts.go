@@ -119,6 +119,14 @@ func Group(name string, after ...string) map[string]string {
 	return m
 }
 
+// Impatient returns annotations with a short readiness timeout, for the object that fails. A short one of the whole run would make
+// others fail, too, on a slow machine.
+func Impatient(annotations map[string]string) map[string]string {
+	m := map[string]string{plan.AnnotationReadinessTimeout: "2s"}
+	maps.Copy(m, annotations)
+	return m
+}
+
 // Object returns an object as YAML. what is "APIVERSION/KIND/NAME"; rest are its other fields, as YAML lines.
 func Object(what string, annotations map[string]string, rest ...string) string {
 	i := strings.LastIndex(what, "/")
