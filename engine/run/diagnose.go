@@ -236,7 +236,8 @@ func (m *machine) publishHeartbeat(s *stage) {
 	waiting := 0
 	for _, g := range s.waiting() {
 		for _, o := range g.objects {
-			if o.request != requestBlocked && (o.request != requestSucceeded || s.done(o)) {
+			retried := o.inFlight && o.retryError != ""
+			if !retried && o.request != requestBlocked && (o.request != requestSucceeded || s.done(o)) {
 				continue
 			}
 			if oldest == nil || o.since.Before(oldest.since) {

@@ -143,6 +143,23 @@ func TestTimeoutDuringRequest(t *testing.T) {
 	want(t, trace, "0.0s c:a running", "30.0s c:a failed (Pod/x: no answer; gave up after 30s (--timeout))")
 }
 
+// TestHeartbeatOfARetriedRequest: a request that is retried is something that the run waits for, and the heartbeat says why (R53).
+func TestHeartbeatOfARetriedRequest(t *testing.T) {
+	fake := newFake(map[string]behaviour{"x": {hang: true}})
+	opts := Options{Heartbeat: 10 * sec, Operation: event.Operation{Timeout: 30 * sec}}
+	trace, _ := run(t, opts, Stage{Phase: event.Phase{Groups: groupsOf("a: x, y")}}, fake, func(b *rig) {
+		b.at(5 * sec)
+		fake.mu.Lock()
+		defer fake.mu.Unlock()
+		for o, report := range fake.reports {
+			report(Observation{Object: o, Status: event.Applying, Trouble: true, Message: "the webhook does not answer"})
+		}
+	})
+	if got := strings.Join(trace, "\n"); !strings.Contains(got, "10.0s waiting c:a Pod/x (applying, retrying: the webhook does not answer; 10s so far)") {
+		t.Error(got)
+	}
+}
+
 // TestCauseIsDropped: a cause that the pods contradict is dropped at once, and the object is diagnosed again.
 func TestCauseIsDropped(t *testing.T) {
 	unready, quota := Finding{Cause: "not ready: 503", OfPods: true, Requests: 1}, Finding{Cause: "2 of 3 pods cannot be created", Lacks: 3, Requests: 1}
