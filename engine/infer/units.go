@@ -193,7 +193,7 @@ func (a *arranger) finishUnits(path string) {
 }
 
 // anchor makes units without dependencies wait for the base unit, so that none is isolated. This
-// costs no time, because objects of the base unit are ready on apply. If there are none, the objects of isolated units get no group.
+// costs no time, because objects of the base unit are ready on apply. Without such objects, those of isolated units get no group.
 func (a *arranger) anchor(path string, roots, isolated []*unit) {
 	first := a.unitFor(path, base, "")
 	for _, from := range [][]*unit{isolated, a.units[path]} {

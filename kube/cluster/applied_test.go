@@ -77,7 +77,7 @@ func TestTouched(t *testing.T) {
 	during := NewApplied()
 	_ = during.request(o, func() error {
 		if !during.Touched(o) {
-			t.Error("not touched while the request is under way")
+			t.Error("not touched during the request")
 		}
 		return nil
 	})

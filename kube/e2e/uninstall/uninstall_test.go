@@ -74,8 +74,8 @@ func TestFinalizerThatStays(t *testing.T) {
 	}
 }
 
-// TestInstallAfterAFailedUninstall (R50, R32a): an upgrade failed, then the uninstall: upgrade --install installs the release over what is
-// left, and the revision before them is not deployed any more.
+// TestInstallAfterAFailedUninstall (R50, R32a): an upgrade failed, then the uninstall: upgrade --install installs the
+// release again, and the revision before them is no longer deployed.
 func TestInstallAfterAFailedUninstall(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
