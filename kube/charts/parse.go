@@ -41,7 +41,7 @@ func ParseManifest(manifest, root string) ([]Document, []plan.Warning, error) {
 
 // ParseManifestWith is like ParseManifest, with a reader that caches documents.
 func ParseManifestWith(r *documents.Reader, manifest, root string) ([]Document, []plan.Warning, error) {
-	docs, _, warnings, err := parseDocuments(r, manifest, root, false)
+	docs, _, warnings, err := parseDocuments(nil, r, manifest, root, false)
 	return docs, warnings, err
 }
 
@@ -72,8 +72,9 @@ func missingType(d Document) error {
 }
 
 // parseDocuments is like ParseManifestWith, but also returns the documents without an object: those
-// with only comments and, if kindless is set, those without a kind, which are otherwise an error.
-func parseDocuments(r *documents.Reader, manifest, root string, kindless bool) (
+// with only comments and, if kindless is set, those without a kind, which are otherwise an error. parsed are the documents if they
+// have been parsed.
+func parseDocuments(parsed []documents.Value, r *documents.Reader, manifest, root string, kindless bool) (
 	docs, others []Document, warnings []plan.Warning, err error) {
 	var noSource []string
 	texts := documents.Split(manifest)
@@ -81,7 +82,10 @@ func parseDocuments(r *documents.Reader, manifest, root string, kindless bool) (
 	for i, text := range texts {
 		sources[i], texts[i] = documents.CutSource(text)
 	}
-	for i, value := range r.ParseAll(texts) {
+	if len(parsed) != len(texts) {
+		parsed = r.ParseAll(texts)
+	}
+	for i, value := range parsed {
 		chart, ok := chartPath(sources[i], root)
 		if !ok {
 			chart = root
@@ -263,9 +267,14 @@ func parseItems(d Document) ([]Document, error) {
 // stored manifest may have it: a list as an item of another, and an object without any field. Helm could not read the release again,
 // for its status or to remove it (R2a).
 func CheckReadable(r *documents.Reader, manifest string) (errs []error) {
+	return checkReadable(r, manifest, nil)
+}
+
+// checkReadable is CheckReadable without the documents that are known to be readable.
+func checkReadable(r *documents.Reader, manifest string, readable map[string]bool) (errs []error) {
 	for _, doc := range documents.Split(manifest) {
 		source, raw := documents.CutSource(doc)
-		if !strings.Contains(raw, "items") && !strings.Contains(raw, "{") {
+		if readable[raw] || !strings.Contains(raw, "items") && !strings.Contains(raw, "{") {
 			continue
 		}
 		value, _ := r.Parse(raw) // ParseManifest reports the error

@@ -19,6 +19,7 @@ import (
 	"lockstep/engine/infer"
 	"lockstep/engine/plan"
 	"lockstep/engine/refs"
+	"lockstep/kube/documents"
 )
 
 // RenderOptions are the options of "helm template".
@@ -97,12 +98,13 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 		o.checker = &annotationChecker{}
 		o.checker.checkChart(c.root, c.Name())
 	}
-	rel, outputs, err := c.dryRun(ctx, values, o)
+	rel, rendering, err := c.dryRun(ctx, values, o)
+	outputs := rendering.Outputs()
 	if err != nil {
 		return nil, HideValues(c, values, fmt.Errorf("chart %s: %w", c.path, ExplainError(err, outputs, c.Name(), WrongVersionFlag)))
 	}
 	// Decoded objects need many times the memory of their text.
-	r, err := limited(ctx, NewGuard(o.Limits), func() (*Rendered, error) { return fromRelease(rel, tree, o) })
+	r, err := limited(ctx, NewGuard(o.Limits), func() (*Rendered, error) { return fromRelease(rel, tree, o, rendering.parsed()) })
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", c.path, err)
 	}
@@ -129,12 +131,12 @@ func (r *Rendered) SharedPorts() (warnings []plan.Warning) {
 // FromRelease parses a release that Helm has rendered for an install or an upgrade. tree is
 // the tree of its chart.
 func FromRelease(rel *release.Release, tree *plan.Chart, upgrade bool) (*Rendered, error) {
-	return fromRelease(rel, tree, RenderOptions{IsUpgrade: upgrade})
+	return fromRelease(rel, tree, RenderOptions{IsUpgrade: upgrade}, nil)
 }
 
-// fromRelease is FromRelease with options.
-func fromRelease(rel *release.Release, tree *plan.Chart, o RenderOptions) (*Rendered, error) {
-	docs, others, warnings, err := parseDocuments(nil, rel.Manifest, tree.Path, o.Kindless)
+// fromRelease is FromRelease with options. parsed are the documents of the manifest, if they have been parsed.
+func fromRelease(rel *release.Release, tree *plan.Chart, o RenderOptions, parsed []documents.Value) (*Rendered, error) {
+	docs, others, warnings, err := parseDocuments(parsed, nil, rel.Manifest, tree.Path, o.Kindless)
 	if err != nil {
 		return nil, err
 	}
@@ -168,28 +170,34 @@ func limited[T any](ctx context.Context, g *Guard, do func() (T, error)) (T, err
 	return <-result, nil
 }
 
-// dryRun renders the chart with Helm's install as a client-side dry run, within the limits. It also returns the outputs of
-// the templates, even if Helm cannot parse them.
-func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptions) (*release.Release, Outputs, error) {
+// dryRun renders the chart with Helm's install as a client-side dry run, within the limits. It also returns the rendering, with
+// the outputs of the templates even if Helm cannot parse them.
+func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptions) (*release.Release, *Rendering, error) {
 	h, err := c.Helm()
 	if err != nil {
-		return nil, nil, err
+		return nil, &Rendering{}, err
 	}
 	r := NewRendering(ctx, h, engine.Engine{EnableDNS: o.EnableDNS, CustomTemplateFuncs: o.Funcs}, NewGuard(o.Limits))
-	r.limited = true
+	r.limited, r.sorts = true, o.PostRenderer == nil // a post-renderer gets the documents before they are sorted
 	if o.checker != nil {
 		r.check = o.checker.checkTemplate
 	}
 	type result struct {
-		rel     *release.Release
-		outputs Outputs
-		err     error
+		rel       *release.Release
+		rendering *Rendering
+		err       error
 	}
 	done, err := limited(ctx, r.guard, func() (result, error) {
 		rel, err := dryInstall(ctx, h, r.Funcs(), values, o)
-		return result{rel, r.Outputs(), cmp.Or(r.Err(), err)}, nil
+		if rel != nil && r.sorted != nil {
+			rel.Hooks, rel.Manifest = r.sorted.hooks, r.sorted.manifest
+		}
+		return result{rel, r, cmp.Or(r.Err(), err)}, nil
 	})
-	return done.rel, done.outputs, cmp.Or(err, done.err)
+	if err != nil {
+		return nil, &Rendering{}, err // the abandoned goroutine may still write to r
+	}
+	return done.rel, done.rendering, done.err
 }
 
 // dryInstall runs Helm's install as a client-side dry run.
@@ -228,7 +236,11 @@ func dryInstall(ctx context.Context, h *chart.Chart, funcs template.FuncMap, val
 
 // Check returns the errors of CheckReadable, and those of Document.Check for all objects and hooks.
 func (r *Rendered) Check() (errs []error) {
-	errs = CheckReadable(nil, r.Release.Manifest)
+	readable := map[string]bool{} // those that are one object
+	for _, d := range r.Docs {
+		readable[d.Raw] = true
+	}
+	errs = checkReadable(nil, r.Release.Manifest, readable)
 	all := slices.Clone(r.Docs)
 	for _, h := range r.Release.Hooks {
 		docs, _, err := ParseManifest("# Source: "+h.Path+"\n"+h.Manifest, r.Tree.Path)

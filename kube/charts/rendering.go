@@ -17,8 +17,11 @@ import (
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/engine"
 	"helm.sh/helm/v4/pkg/postrenderer"
+	release "helm.sh/helm/v4/pkg/release/v1"
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 	"sigs.k8s.io/yaml"
 
+	"lockstep/kube/documents"
 	"lockstep/kube/mask"
 )
 
@@ -45,6 +48,9 @@ type Rendering struct {
 
 	outputs Outputs
 	err     error
+
+	sorts  bool           // the documents are sorted here if possible, and not by the action
+	sorted *sortedRelease // nil if the action sorts them
 }
 
 // original is a template that was replaced.
@@ -105,6 +111,14 @@ func (r *Rendering) Funcs() template.FuncMap {
 // Outputs returns the outputs of the templates, none if one of them failed.
 func (r *Rendering) Outputs() Outputs { return r.outputs }
 
+// parsed returns the documents of the release's manifest, nil if they have not been parsed.
+func (r *Rendering) parsed() []documents.Value {
+	if r.sorted == nil {
+		return nil
+	}
+	return r.sorted.values
+}
+
 // Err returns why a template failed, or was abandoned. The error of the action contains the same in the words of its own
 // engine.
 func (r *Rendering) Err() error { return r.err }
@@ -120,6 +134,9 @@ func (r *Rendering) render(root common.Values) (string, error) {
 	default:
 		r.outputs, r.err = limited(r.ctx, r.guard, func() (Outputs, error) { return r.execute(root) })
 	}
+	if r.sorts && r.err == nil {
+		r.sorted = r.outputs.sort()
+	}
 	return "", r.err
 }
 
@@ -129,12 +146,15 @@ func (r *Rendering) restore() {
 	}
 }
 
-// output returns the output of a template.
+// output returns the output of a template for the action: nothing if its documents have been sorted.
 func (r *Rendering) output(name string) (string, error) {
 	i := slices.IndexFunc(r.outputs, func(o templateOutput) bool { return o.name == name })
 	if i < 0 {
 		r.err = fmt.Errorf("template %s was not rendered during planning; run the command again", name)
 		return "", r.err
+	}
+	if r.sorted != nil && !isNotes(name) {
+		return "", nil
 	}
 	return r.outputs[i].text, nil
 }
@@ -212,6 +232,110 @@ func (r *Rendering) unmarkInvalid() (found bool) {
 		}
 	}
 	return found
+}
+
+// sortedRelease are the documents of a release as Helm sorts them.
+type sortedRelease struct {
+	hooks    []*release.Hook
+	manifest string
+	values   []documents.Value // of the documents of the manifest
+}
+
+// sortedDocument is a document of the output of a template.
+type sortedDocument struct {
+	template, text, kind string
+	value                documents.Value
+}
+
+// sort sorts the documents like Helm's SortManifests, but keeps the parsed ones: Helm parses all of them only for their kinds and
+// annotations. It returns nil if Helm would refuse one, or could read it differently.
+func (o Outputs) sort() *sortedRelease {
+	var docs, hooks []sortedDocument
+	var texts []string
+	for _, t := range slices.SortedFunc(slices.Values(o), func(a, b templateOutput) int { return strings.Compare(a.name, b.name) }) {
+		if isNotes(t.name) {
+			continue
+		}
+		for _, text := range documents.Split(t.text) {
+			docs, texts = append(docs, sortedDocument{template: t.name, text: text}), append(texts, text+"\n") // as in the manifest
+		}
+	}
+	var generic []sortedDocument
+	for i, value := range (*documents.Reader)(nil).ParseAll(texts) {
+		d := docs[i]
+		kind, isHook, ok := readHead(value)
+		d.kind, d.value = kind, value
+		switch {
+		case !ok:
+			return nil
+		case isHook:
+			hooks = append(hooks, d)
+		default:
+			generic = append(generic, d)
+		}
+	}
+	s := &sortedRelease{}
+	for _, d := range hooks {
+		found, _, err := releaseutil.SortManifests(map[string]string{d.template: d.text}, nil, releaseutil.InstallOrder)
+		if err != nil {
+			return nil
+		}
+		s.hooks = append(s.hooks, found...)
+	}
+	rank := map[string]int{}
+	for i, kind := range releaseutil.InstallOrder {
+		rank[kind] = i - len(releaseutil.InstallOrder) // others are last, by name
+	}
+	byKind := func(a, b string) int {
+		if c := cmp.Compare(rank[a], rank[b]); c != 0 || rank[a] != 0 {
+			return c
+		}
+		return strings.Compare(a, b)
+	}
+	slices.SortStableFunc(s.hooks, func(a, b *release.Hook) int { return byKind(a.Kind, b.Kind) })
+	slices.SortStableFunc(generic, func(a, b sortedDocument) int { return byKind(a.kind, b.kind) })
+	var manifest strings.Builder
+	for _, d := range generic {
+		fmt.Fprintf(&manifest, "---\n# Source: %s\n%s\n", d.template, d.text)
+		s.values = append(s.values, d.value)
+	}
+	s.manifest = manifest.String()
+	return s
+}
+
+// readHead returns what Helm reads of a document, and false if Helm would refuse it or ignore the case of its fields.
+func readHead(v documents.Value) (kind string, isHook, ok bool) {
+	if v.Value == nil {
+		return "", false, v.Err == nil
+	}
+	object, ok := v.Value.(map[string]any)
+	metadata, isMap := object["metadata"].(map[string]any)
+	annotations, areMap := metadata["annotations"].(map[string]any)
+	ok = ok && exact(object, "apiVersion", "kind", "metadata") && exact(metadata, "name", "annotations") &&
+		(isMap || object["metadata"] == nil) && (areMap || metadata["annotations"] == nil) &&
+		isText(object["apiVersion"]) && isText(object["kind"]) && isText(metadata["name"])
+	for _, value := range annotations {
+		ok = ok && isText(value)
+	}
+	kind, _ = object["kind"].(string)
+	_, isHook = annotations[release.HookAnnotation]
+	return kind, isHook, ok
+}
+
+// exact reports whether an object has none of the fields in another case.
+func exact(object map[string]any, fields ...string) bool {
+	for key := range object {
+		if slices.ContainsFunc(fields, func(f string) bool { return key != f && strings.EqualFold(key, f) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// isText reports whether a value is a string or missing.
+func isText(v any) bool {
+	_, isString := v.(string)
+	return isString || v == nil
 }
 
 // AsksCluster reports whether the templates of a chart, or templates in values, may depend on the

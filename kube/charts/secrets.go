@@ -177,7 +177,7 @@ func (r *Rendered) HideSecrets() {
 	copies := map[*release.Hook]*release.Hook{}
 	for i, h := range rel.Hooks {
 		copies[h] = h
-		docs, _, _, err := parseDocuments(nil, h.Manifest, r.Tree.Path, true)
+		docs, _, _, err := parseDocuments(nil, nil, h.Manifest, r.Tree.Path, true)
 		isSecret := func(d Document) bool { return d.Object.GetKind() == "Secret" }
 		if err != nil || !slices.ContainsFunc(docs, isSecret) {
 			continue
