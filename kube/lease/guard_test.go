@@ -10,6 +10,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // records is a fake of the release records that CheckRecords checks.
@@ -100,6 +103,36 @@ func TestLeaseIsRecreated(t *testing.T) {
 			release(t, l)
 		})
 	})
+}
+
+// TestRenewalIsRefused: if a policy, a webhook or a quota refuses the renewals, the run continues with one warning, as without
+// permission, and does not wait until its timeout; an answer after which another try may help is none (R51, R53).
+func TestRenewalIsRefused(t *testing.T) {
+	kind := coordinationv1.SchemeGroupVersion.WithKind("Lease").GroupKind()
+	for name, c := range map[string]struct {
+		refusal error
+		warns   int32
+	}{
+		"policy":            {apierrors.NewInvalid(kind, "l", nil), 1},
+		"webhook":           {apierrors.NewBadRequest("denied"), 1},
+		"expired token":     {apierrors.NewUnauthorized("expired"), 0},
+		"too many requests": {apierrors.NewTooManyRequestsError("later"), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &records{s: newStore()}
+				l := acquire(t, r.s, r.params(), Options{})
+				r.s.refuse(c.refusal)
+				time.Sleep(2*time.Minute + retryDelay/2) // between two renewals
+				err := l.Guard(canceledContext(t))
+				if (err == nil) != (c.warns > 0) || r.unavailableCalls.Load() != c.warns {
+					t.Errorf("error %v, OnUnavailable called %d times, want %d", err, r.unavailableCalls.Load(), c.warns)
+				}
+				r.s.refuse(nil)
+				release(t, l)
+			})
+		})
+	}
 }
 
 // TestPermissionIsRevoked: a run continues without permission for Leases, with one warning, as long as the release

@@ -11,7 +11,9 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/user"
 	"strconv"
@@ -230,16 +232,21 @@ func (e *LostError) Error() string {
 		e.Release, e.Namespace, e.Why)
 }
 
-// isUnavailable reports whether Leases cannot be used: the user has no permission for them,
-// or the cluster does not serve them.
+// isUnavailable reports whether Leases cannot be used: the user has no permission for them, a policy, a webhook or a quota refuses them,
+// or the cluster does not serve them. Trying again does not help (R53).
 func isUnavailable(err error) bool {
-	switch {
-	case namespaceTerminating(err):
+	answer := apierrors.APIStatus(nil)
+	if !errors.As(err, &answer) || namespaceTerminating(err) {
 		return false
-	case apierrors.IsNotFound(err): // 404 for the resource type, not for the object
-		return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 	}
-	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
+	switch code := answer.Status().Code; code {
+	case http.StatusNotFound: // of the resource type, not of the object
+		return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusConflict, http.StatusGone, http.StatusTooManyRequests:
+		return false
+	default:
+		return code >= http.StatusBadRequest && code < http.StatusInternalServerError
+	}
 }
 
 func namespaceTerminating(err error) bool {

@@ -31,8 +31,8 @@ type store struct {
 	// latency is the duration of a request; while blocked is set, requests wait.
 	latency time.Duration
 	blocked bool
-	// denied refuses all writes; createErr, if set, is returned by Create.
-	denied    bool
+	// refusal, if set, is the answer to all writes; createErr, if set, is returned by Create.
+	refusal   error
 	createErr error
 }
 
@@ -60,8 +60,8 @@ func (s *store) do(ctx context.Context, verb string, request func() (*coordinati
 	if s.unreachable {
 		return nil, apierrors.NewServiceUnavailable("unreachable")
 	}
-	if s.denied && verb != "get" {
-		return nil, errDenied
+	if s.refusal != nil && verb != "get" {
+		return nil, s.refusal
 	}
 	l, err := request()
 	if s.dropResponses {
@@ -165,7 +165,12 @@ func (s *store) set(change func()) {
 func (s *store) setUnreachable(unreachable bool) { s.set(func() { s.unreachable = unreachable }) }
 func (s *store) setDropResponses(drop bool)      { s.set(func() { s.dropResponses = drop }) }
 func (s *store) setBlocked(blocked bool)         { s.set(func() { s.blocked = blocked }) }
-func (s *store) deny(denied bool)                { s.set(func() { s.denied = denied }) }
+func (s *store) deny(denied bool) {
+	if s.refuse(nil); denied {
+		s.refuse(errDenied)
+	}
+}
+func (s *store) refuse(err error) { s.set(func() { s.refusal = err }) }
 
 // allowCreate makes Create work again after deleteNamespace or denyCreate.
 func (s *store) allowCreate() { s.set(func() { s.createErr = nil }) }

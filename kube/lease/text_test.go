@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // TestLockedErrorSaysHowToFollow: attach finds only the user's own runs on this machine, and Jobs in the cluster (R51).
@@ -41,9 +43,9 @@ func TestHolderNamesTheJob(t *testing.T) { // R51
 	}
 }
 
-// TestWarningSaysHowToLock: a missing permission can be granted; a cluster that serves no Leases cannot be fixed (R51).
+// TestWarningSaysHowToLock: a missing permission can be granted; that does not help against a quota, or if the cluster serves no Leases (R51).
 func TestWarningSaysHowToLock(t *testing.T) {
-	for err, want := range map[error]bool{errDenied: true, errors.New("no such resource"): false} {
+	for err, want := range map[error]bool{errDenied: true, errors.New("no such resource"): false, apierrors.NewForbidden(leasesResource, "l", errors.New("exceeded quota: few")): false} {
 		w := State{Status: Unavailable, Err: err}.Warning()
 		if strings.Contains(w.Message, "lockstep rbac") != want {
 			t.Errorf("%v: %s", err, w)

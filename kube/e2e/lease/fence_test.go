@@ -87,6 +87,28 @@ func TestLeasePermissionsRevoked(t *testing.T) {
 	}
 }
 
+// TestRenewalRefusedByAPolicy: a policy refuses the renewals of the lock during a run. The run continues with a warning that names it, as
+// without permission, and does not wait for its timeout (R51, R53).
+func TestRenewalRefusedByAPolicy(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	var refuses atomic.Bool
+	by := r.WithClient(r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
+		if !refuses.Load() || req.Method != http.MethodPut || !strings.Contains(req.URL.Path, "/leases/") {
+			return false
+		}
+		faultproxy.Refuse(w, http.StatusUnprocessableEntity, "Invalid", "no-leases denied request")
+		return true
+	}}, ""))
+	chart := rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "4s"), rig.ConfigMap("after", rig.Group("b", "a")))
+	op, err := by.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Lease.Duration = 2 * time.Second }))
+	out := runUntilApplied(by, op, err, "slow", func() { refuses.Store(true) })
+	if out.Err != nil || out.State.Exit != 0 || !out.HasWarning("R51", "no-leases denied request") || out.HasWarning("R51", "grant the permission") {
+		t.Errorf("exit %d: %v, warnings %v", out.State.Exit, out.Err, out.State.Warnings)
+	}
+	r.AssertHistory("1 deployed")
+}
+
 // TestInstallWithOldLease installs a deployed release again after the first install could not delete its Lease. The name
 // is in use, and no record or object changes (R51a).
 func TestInstallWithOldLease(t *testing.T) {
