@@ -58,7 +58,7 @@ func TestClaimsOfSets(t *testing.T) {
 	}
 }
 
-// TestClaimsOfScaledSets: the claims that Kubernetes deletes because a StatefulSet gets fewer replicas are named, not those that have no
+// TestClaimsOfScaledSets: the claims that Kubernetes deletes because a StatefulSet gets fewer replicas are named, but none that has no
 // pod now (R30). Nothing is read of other StatefulSets.
 func TestClaimsOfScaledSets(t *testing.T) {
 	const spec = "volumeClaimTemplates: [{metadata: {name: data}}], ordinals: {start: 1}"

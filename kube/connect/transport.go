@@ -107,7 +107,7 @@ func mayQuote(r *http.Request, t Target, resp *http.Response) bool {
 	return changes && resp.StatusCode >= http.StatusBadRequest && t.Group == "" && t.Resource == "secrets" && t.Name != ""
 }
 
-// learnSecret reads the Secret of a request for LearnRefused. Without permission, nothing is learnt.
+// learnSecret reads the Secret of a request for LearnRefused. Without permission, nothing is learned.
 func (t *transport) learnSecret(r *http.Request) {
 	learn := t.writes.learn.Load()
 	if learn == nil {

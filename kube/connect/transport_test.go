@@ -378,13 +378,13 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// TestRefusedSecretsAreLearnt (S14): the answer to a refused change of a Secret may quote the values that the cluster has, so these are
+// TestRefusedSecretsAreLearned (S14): the answer to a refused change of a Secret may quote the values that the cluster has, so these are
 // read before the caller gets it. A conflict of versions or owners quotes none, and a release that does not exist has none.
-func TestRefusedSecretsAreLearnt(t *testing.T) {
+func TestRefusedSecretsAreLearned(t *testing.T) {
 	for _, c := range []struct {
 		method, path string
 		code         int
-		learnt       bool
+		learned      bool
 	}{
 		{http.MethodPatch, secretsPath + "/s?dryRun=All", http.StatusUnprocessableEntity, true},
 		{http.MethodPut, secretsPath + "/s", http.StatusForbidden, true},
@@ -399,14 +399,14 @@ func TestRefusedSecretsAreLearnt(t *testing.T) {
 			}
 			return statusResponse(c.code, "Invalid"), nil
 		})
-		learnt := false
+		learned := false
 		tr.writes.LearnRefused(func(secret map[string]any) {
 			data, _, _ := unstructured.NestedString(secret, "data", "a")
-			learnt = data == "bGl2ZQ=="
+			learned = data == "bGl2ZQ=="
 		})
 		resp, err := tr.RoundTrip(request(t.Context(), c.method, c.path, "{}"))
-		if err != nil || resp.StatusCode != c.code || learnt != c.learnt {
-			t.Errorf("%s %s %d: learnt %v; %v, %v", c.method, c.path, c.code, learnt, resp, err)
+		if err != nil || resp.StatusCode != c.code || learned != c.learned {
+			t.Errorf("%s %s %d: learned %v; %v, %v", c.method, c.path, c.code, learned, resp, err)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (m Method) adapt(ctx context.Context, live *unstructured.Unstructured, old,
 	return adapted{m, live, old, target}
 }
 
-// clear asks for what stands in the way of an update that the API server has refused, nil for nothing. Client-side apply then sends
+// clear asks for the obstacles to an update that the API server has refused, nil for none. Client-side apply then sends
 // the differences between the live object and the cleared one.
 func (a *adapted) clear(ctx context.Context) (*manifest.Cleared, error) {
 	sent := a.target.Object.(*unstructured.Unstructured)

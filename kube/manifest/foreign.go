@@ -12,7 +12,7 @@ import (
 	"lockstep/kube/connect"
 )
 
-// Cleared is a live object without the fields of others that stand in the way of an update.
+// Cleared is a live object without the fields of others that prevent an update.
 type Cleared struct {
 	Fields []fieldpath.Path
 	// Next is the whole object that the update leaves, and Answer the one with which the API server has answered a dry run of that.
