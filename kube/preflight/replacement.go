@@ -35,25 +35,32 @@ type Replacer struct {
 }
 
 // Plan returns how the operation replaces an existing object whose update the API server refuses. named is false if the refusal
-// is about something else, or if --replace does not name the object. why says that the object must not be deleted, or could not
+// is about something else, or if --replace does not name an object that the operation may replace. why says that the object must not be deleted, or could not
 // be created again. i is the object as the operation sends it.
 func (r Replacer) Plan(ctx context.Context, o plan.Object, i *resource.Info, refusal error) (planned cluster.Replacement, named bool, why string, err error) {
 	fields, p := diagnose.Immutable(refusal), r.Prepared
-	if len(fields) == 0 || !p.Common.Replacements().Allow(o, false) {
+	if len(fields) == 0 {
 		return planned, false, "", nil
 	}
+	allows := p.Common.Replacements().Allow
 	live, err := r.Client.Dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+	if err != nil && !allows(o, false) {
+		return planned, false, "", nil
+	}
 	if err != nil {
 		return planned, false, "", err
 	}
-	f := manifest.FactOf(o, live)
-	if !p.Common.Replacements().Allow(o, f.Seen().Keep) {
+	f, scope, advice := manifest.FactOf(o, live), p.Common.Scope(p.Target.Root()), ""
+	switch {
+	case !p.Target.Claims.Removes(scope, f): // then it is no use to name it
+		advice = "; delete it yourself, or rename it in the chart"
+	case !allows(o, f.Seen().Keep):
 		return planned, false, "", nil
 	}
 	next, _ := i.Object.(*unstructured.Unstructured)
 	_, what := cluster.Deletion(o, live, next)
 	planned = cluster.Replacement{Object: o, UID: live.GetUID(), Message: text.Join("; ", strings.Join(fields, ", "), what), What: what}
-	scope, removal := p.Common.Scope(p.Target.Root()), cluster.Removal{Taken: cluster.NewTakenOver(p.Taken)}
+	removal := cluster.Removal{Taken: cluster.NewTakenOver(p.Taken)}
 	if why = removal.WhyKept(scope, p.Target.Claims, f); why == "" {
 		why, err = cluster.WhyInUse(ctx, r.Client, scope, p.Target.Claims, o)
 	}
@@ -70,7 +77,7 @@ func (r Replacer) Plan(ctx context.Context, o plan.Object, i *resource.Info, ref
 		why = "you may not delete it"
 	}
 	if why != "" {
-		why = fmt.Sprintf("%s: %s; it cannot be replaced: %s", o, strings.Join(fields, ", "), why)
+		why = fmt.Sprintf("%s: %s; it cannot be replaced: %s%s", o, strings.Join(fields, ", "), why, advice)
 	}
 	return planned, true, why, err
 }

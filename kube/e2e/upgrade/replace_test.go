@@ -250,6 +250,13 @@ func TestReplacementRefused(t *testing.T) {
 	claim := func(size string) string {
 		return rig.Object("v1/PersistentVolumeClaim/it", nil, "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: "+size+"}}}")
 	}
+	madeAgain := func(r *rig.Rig) {
+		now := metav1.DeletePropagationBackground
+		if err := r.Cluster.BatchV1().Jobs(r.Namespace).Delete(t.Context(), "it", metav1.DeleteOptions{PropagationPolicy: &now}); err != nil {
+			t.Fatal(err)
+		}
+		r.Create(job("theirs"))
+	}
 	gears := func(r *rig.Rig, scope string) string {
 		return rig.LateKind{Kind: "Gear", Plural: "gears", Scope: scope, API: r.Namespace + ".example"}.CRD(nil)
 	}
@@ -285,6 +292,14 @@ func TestReplacementRefused(t *testing.T) {
 				return strings.Replace(job("b"), "name: it", "name: it\n  annotations: {helm.sh/resource-policy: keep}", 1)
 			}, nil, "Job", []string{"Job/it: ", "--replace Job/it"},
 		},
+		"somebody else has made it": {
+			func(*rig.Rig) string { return job("a") }, func(*rig.Rig) string { return job("b") }, madeAgain, "Job",
+			[]string{"Job/it: spec.template: field is immutable; it cannot be replaced: not owned by this release; delete it yourself"},
+		},
+		"somebody else has made it, and the flag does not name it": {
+			func(*rig.Rig) string { return job("a") }, func(*rig.Rig) string { return job("b") }, madeAgain, "Deployment",
+			[]string{"Job/it: spec.template: field is immutable; it cannot be replaced: not owned by this release; delete it yourself"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -295,7 +310,9 @@ func TestReplacementRefused(t *testing.T) {
 			}
 			start := time.Now()
 			replace := strings.ReplaceAll(tt.replace, "$", r.Namespace)
-			_, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, tt.next(r)), func(u *kube.Deploy) { u.ReplaceObjects = []string{replace} }))
+			_, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, tt.next(r)), func(u *kube.Deploy) {
+				u.ReplaceObjects, u.ForceConflicts = []string{replace}, true
+			}))
 			r.MustRefuse(start, err, tt.says...)
 		})
 	}
