@@ -196,11 +196,9 @@ func TestOutageBetweenReleases(t *testing.T) {
 		stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"a"}}}
 		b.mustUp(stack...)
 		stack[0].Values = map[string]any{"data": "two"}
-		stack[1].Values = map[string]any{"data": "two", "image": "example/no-such-image:1"}
+		stack[1].Values = unpullable(stack[0].Values)
 		b.connect = b.outage("c", "a", length)
-		s, err := b.prepare(false, func(o *kube.StackOptions) {
-			o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 4*time.Second
-		}, stack...)
+		s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.RollbackOnFailure = true }, stack...)
 		state, _ := b.run(s, err, nil)
 		if got := b.history("a", "c"); state.Outcome != "rolled back 2 releases" || !slices.Equal(got, []string{"a 3 deployed", "c 3 deployed"}) {
 			t.Errorf("outcome %q, history %v", state.Outcome, got)

@@ -21,6 +21,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
@@ -270,8 +271,15 @@ func chart(t *testing.T, name string) string {
 		"Chart.yaml":            "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n",
 		"values.yaml":           "data: one\nimage: example/app:1.0\n",
 		"templates/config.yaml": rig.ConfigMap(name, rig.Group("config"), "v: {{ .Values.data }}"),
-		"templates/app.yaml":    strings.ReplaceAll(rig.Deployment(name, rig.Group("app", "config"), "0s"), "example/app:1.0", "{{ .Values.image }}"),
+		"templates/app.yaml": strings.NewReplacer("example/app:1.0", "{{ .Values.image }}", "  annotations:\n    ", "  annotations:\n    {{ with .Values.timeout }}"+plan.AnnotationReadinessTimeout+": {{ . }}{{ end }}\n    ").
+			Replace(rig.Deployment(name, rig.Group("app", "config"), "0s")),
 	})
+}
+
+// unpullable returns values of chart with which only its Deployment fails, and soon: the other objects, and the rollback, have as much
+// time as they need on a busy machine.
+func unpullable(more map[string]any) map[string]any {
+	return rig.MergeValues(map[string]any{"image": "example/no-such-image:1", "timeout": "4s"}, more)
 }
 
 // history returns "NAME REVISION STATUS" of the last revision of each release, in order, and "NAME none" if there is none.

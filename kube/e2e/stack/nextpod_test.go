@@ -17,6 +17,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	kuberelease "lockstep/kube/release"
@@ -153,8 +154,12 @@ func TestNextPodBreaksOnADeployedRelease(t *testing.T) {
 	t.Parallel()
 	b := newStackRig(t)
 	chart := func(group, delay string) string {
+		annotations := rig.Group(group)
+		if delay != "0s" {
+			annotations[plan.AnnotationReadinessTimeout] = "2s"
+		}
 		return rig.MakeDir(t, rig.Files{
-			"templates/all.yaml":  rig.Deployment("{{ .Release.Name }}", rig.Group(group), delay),
+			"templates/all.yaml":  rig.Deployment("{{ .Release.Name }}", annotations, delay),
 			"templates/hook.yaml": rig.ConfigMap("{{ .Release.Name }}-hook", map[string]string{"helm.sh/hook": "pre-install"}),
 		})
 	}
@@ -162,10 +167,7 @@ func TestNextPodBreaksOnADeployedRelease(t *testing.T) {
 	for _, delay := range []string{"1h", "0s"} {
 		j := rig.OpenJournal(t, store)
 		s, err := b.prepare(false, func(o *kube.StackOptions) {
-			o.Journal, o.Common.Job, o.Common.ReadinessTimeout, o.Common.BreakOn = j, b.Namespace+"/job", 2*time.Second, []string{"early", "a/pre-install:ConfigMap/a-hook"}
-			if delay == "0s" {
-				o.Common.ReadinessTimeout = 20 * time.Second
-			}
+			o.Journal, o.Common.Job, o.Common.BreakOn = j, b.Namespace+"/job", []string{"early", "a/pre-install:ConfigMap/a-hook"}
 		}, release{Name: "a", Dir: chart("early", "0s")}, release{Name: "b", Dir: chart("late", delay), Needs: []string{"a"}})
 		state, _ := b.run(s, err, func(e event.Event) {
 			if e.Kind == event.KindRun && e.Status == event.Paused && e.Scope == "" {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,7 +29,7 @@ func TestRollbackThatFails(t *testing.T) {
 	for i := range stack {
 		stack[i].Values = map[string]any{"data": "two"}
 	}
-	stack[2].Values["image"] = "example/no-such-image:1"
+	stack[2].Values = unpullable(stack[2].Values)
 	var applied atomic.Int32
 	b.connect = func(string) (*kube.Client, error) {
 		return b.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
@@ -41,9 +40,7 @@ func TestRollbackThatFails(t *testing.T) {
 			return true
 		}}, ""), nil
 	}
-	s, err := b.prepare(false, func(o *kube.StackOptions) {
-		o.Common.RollbackOnFailure, o.Common.HoldOnFailure, o.Common.ReadinessTimeout = true, true, 4*time.Second
-	}, stack...)
+	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.RollbackOnFailure, o.Common.HoldOnFailure = true, true }, stack...)
 	var held []string
 	state, _ := b.run(s, err, func(e event.Event) {
 		if e.Kind == event.KindRun && e.Status == event.Held {
@@ -89,9 +86,9 @@ func TestRollbackForcesConflicts(t *testing.T) {
 		"Chart.yaml":            "apiVersion: v2\nname: a\nversion: 2.0.0\n",
 		"templates/config.yaml": rig.ConfigMap("a", rig.Group("config"), "other: field"),
 	})
-	stack[1].Values = map[string]any{"image": "example/no-such-image:1"}
+	stack[1].Values = unpullable(nil)
 	s, err := b.prepare(false, func(o *kube.StackOptions) {
-		o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 4*time.Second
+		o.Common.RollbackOnFailure = true
 		changeCharts(o, func(c *kube.ChartOptions) { c.ForceConflicts = true })
 	}, stack...)
 	state, _ := b.run(s, err, nil)
@@ -116,10 +113,8 @@ func TestRollbackLeavesWhatStackDidNotChange(t *testing.T) {
 	stack := []release{{Name: "a", Dir: dir("1")}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"a"}}}
 	b.mustUp(stack...)
 	stack[0].Dir = dir("2")
-	stack[1].Values = map[string]any{"image": "example/no-such-image:1"}
-	s, err := b.prepare(false, func(o *kube.StackOptions) {
-		o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 4*time.Second
-	}, stack...)
+	stack[1].Values = unpullable(nil)
+	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.RollbackOnFailure = true }, stack...)
 	state, _ := b.run(s, err, func(e event.Event) {
 		if e.Kind == event.KindGroup && e.Scope == b.id("c") && e.Status == event.Failed {
 			in := b.in("a")
@@ -150,9 +145,9 @@ func TestTakenOverIsKept(t *testing.T) {
 	b := newStackRig(t)
 	b.TakesOver = []string{"configmaps/a"}
 	b.Create("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {theirs: \"1\"}\n")
-	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"a"}, Values: map[string]any{"image": "example/no-such-image:1"}}}
+	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"a"}, Values: unpullable(nil)}}
 	s, err := b.prepare(false, func(o *kube.StackOptions) {
-		o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 4*time.Second
+		o.Common.RollbackOnFailure = true
 		changeCharts(o, func(c *kube.ChartOptions) { c.TakeOwnership = true })
 	}, stack...)
 	state, _ := b.run(s, err, nil)

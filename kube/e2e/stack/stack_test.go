@@ -135,7 +135,7 @@ func TestRollback(t *testing.T) {
 					good = append(good, r)
 					r.Values = map[string]any{"data": "two"}
 					if name == failing {
-						r.Values["image"] = "example/no-such-image:1"
+						r.Values = unpullable(r.Values)
 					}
 					bad = append(bad, r)
 				}
@@ -144,9 +144,7 @@ func TestRollback(t *testing.T) {
 				}
 				before := b.history(names...)
 				start := time.Now()
-				s, err := b.prepare(false, func(o *kube.StackOptions) {
-					o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 6*time.Second // long enough for the other releases on a busy machine
-				}, bad...)
+				s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.RollbackOnFailure = true }, bad...)
 				state, _ := b.run(s, err, nil)
 				if state.Exit != 1 {
 					t.Fatalf("exit %d: %s", state.Exit, phrase.Reason(state))
@@ -469,10 +467,8 @@ func TestInterruptedRollback(t *testing.T) {
 		t.Run(fmt.Sprint(times), func(t *testing.T) {
 			t.Parallel()
 			b := newLayoutRig(t)
-			stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}, Values: map[string]any{"image": "example/no-such-image:1"}}}
-			s, err := b.prepare(false, func(o *kube.StackOptions) {
-				o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 6*time.Second
-			}, stack...)
+			stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}, Values: unpullable(nil)}}
+			s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.RollbackOnFailure = true }, stack...)
 			state, events := b.run(s, err, func(e event.Event) {
 				if e.Kind == event.KindOperation && e.Status == event.Running && e.Operation.Name == "uninstall" && e.Operation.Release == "a" {
 					for range times {

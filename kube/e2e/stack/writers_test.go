@@ -80,13 +80,13 @@ func TestNewerRevisionIsLeft(t *testing.T) {
 				for i := range stack {
 					stack[i].Values = map[string]any{"data": "two"}
 				}
-				stack[2].Values["image"] = "example/no-such-image:1"
+				stack[2].Values = unpullable(stack[2].Values)
 				start, once := time.Now(), sync.Once{}
 				s, err := b.prepare(false, func(o *kube.StackOptions) {
-					o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 6*time.Second
+					o.Common.RollbackOnFailure, o.Common.BreakOn = true, []string{"b/b:app"} // b fails only after Helm has written
 				}, stack...)
 				state, _ := b.run(s, err, func(e event.Event) {
-					if e.Kind != event.KindGroup || e.Group != "b:app" || e.Status != event.Running {
+					if e.Kind != event.KindRun || e.Status != event.Paused || e.Scope != "" {
 						return
 					}
 					once.Do(func() {
@@ -94,6 +94,7 @@ func TestNewerRevisionIsLeft(t *testing.T) {
 							b.MustHelm("uninstall", "a", "--wait")
 						}
 						b.MustHelm("upgrade", "--install", "a", dir, "--set", "data=helm")
+						s.Command(event.Command{Name: event.Resume})
 					})
 				})
 				if state.Exit != 1 {
@@ -376,10 +377,8 @@ func TestCountedByRecords(t *testing.T) {
 		b := newStackRig(t)
 		stack := []release{{Name: "a", Dir: chart(t, "a")}}
 		b.mustUp(stack...)
-		stack[0].Values = map[string]any{"image": "example/no-such-image:1"}
-		s, err := b.prepare(false, func(o *kube.StackOptions) {
-			o.File.Releases[0].RollbackOnFailure, o.Common.ReadinessTimeout = true, 8*time.Second
-		}, stack...)
+		stack[0].Values = unpullable(nil)
+		s, err := b.prepare(false, func(o *kube.StackOptions) { o.File.Releases[0].RollbackOnFailure = true }, stack...)
 		state, _ := b.run(s, err, nil)
 		if got := result(state, "a"); state.Exit != 1 || got.Result != event.RolledBack || got.Revision != 3 || state.Outcome != "releases: 1 rolled back" {
 			t.Errorf("exit %d, result %+v, outcome %q", state.Exit, got, state.Outcome)
