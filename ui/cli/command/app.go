@@ -38,7 +38,7 @@ func Args(min, max int) cobra.PositionalArgs {
 		case want == "" && cmd.HasSubCommands():
 			return UsageError(fmt.Sprintf("unknown command %q for %q; use one of %s", args[0], cmd.CommandPath(), strings.Join(subcommands(cmd), ", ")))
 		case want == "":
-			return UsageError(fmt.Sprintf("%s takes no arguments (got %d)", name, len(args)))
+			return UsageError(fmt.Sprintf("%s takes no arguments (got %d)", name, len(args)) + asFile(cmd, args[0]))
 		case max >= 0 && len(args) > max:
 			return UsageError(fmt.Sprintf("%s takes at most %s (got %d)", name, text.Count(max, "argument"), len(args)) + separateValue(cmd, args[max]))
 		}
@@ -53,6 +53,14 @@ func Args(min, max int) cobra.PositionalArgs {
 		}
 		return UsageError(fmt.Sprintf("%s needs %s (got %s)", name, strings.Join(needed, " and "), text.Count(len(args), "argument")))
 	}
+}
+
+// asFile says how to name the file that a command reads: "up helmfile.yaml".
+func asFile(cmd *cobra.Command, arg string) (hint string) {
+	if cmd.Flag("file") == nil {
+		return ""
+	}
+	return fmt.Sprintf("; to name the file, use -f %s", ShellJoin([]string{arg}))
 }
 
 // separateValue says how to write a flag whose value the user may have given as a separate argument: "--wait hookOnly".
