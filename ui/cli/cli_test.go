@@ -238,6 +238,9 @@ func TestBadChartsAreRefusedOffline(t *testing.T) {
 				if name == "lint" && filepath.Base(chart) == "template-error" {
 					t.Skip("its template only asks for a value, so lint warns (R37)")
 				}
+				if name == "lint" && filepath.Base(chart) == "chart-kube-version" {
+					t.Skip("it may be for another cluster, so lint warns (R37)")
+				}
 				if name == "template" && filepath.Base(chart) == "rendered-no-kind" {
 					t.Skip("Helm prints it, so template does (R35)")
 				}
