@@ -150,9 +150,9 @@ func testLogs(t *testing.T) {
 	whole := "been applied to this database"
 	s = openTabs(t, 100, 30, "l", "home")
 	s.shows(t, whole)
-	s.press("w")
+	s.press("?")
 	s.showsNot(t, whole)
-	s.press("w")
+	s.press("?")
 	s.shows(t, whole)
 }
 

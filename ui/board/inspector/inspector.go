@@ -143,7 +143,7 @@ func (i *Inspector) LogsMayHelp() bool {
 		return false
 	}
 	d := o.Details
-	return o.Done() || d == nil || d.IsEmpty() || len(d.Pods) > 0 || d.Source != event.Source{}
+	return o.Done() || d == nil || d.IsEmpty() || len(d.Pods)+len(d.Log) > 0 || d.Source != event.Source{}
 }
 
 // Exists reports whether the target is in the cluster as the run wants it: not if the API server has refused it.
