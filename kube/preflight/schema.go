@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"lockstep/engine/event"
@@ -211,4 +212,29 @@ func fixOf(f diagnose.FieldFault) string {
 		return "quote it"
 	}
 	return "correct it in the chart or its values"
+}
+
+// checkTemplateCRDs warns about the objects that lose fields or become invalid when the operation applies a CRD of the chart's
+// templates that has less than the one in the cluster (R29a). Like Helm, the operation applies it nevertheless.
+func (v *clusterView) checkTemplateCRDs(incoming Incoming) []plan.Warning {
+	b := incoming.Builder
+	if b == nil {
+		return nil
+	}
+	existing := incoming.List.Filter(func(i *resource.Info) bool {
+		f := b.Fact(i)
+		return f != nil && f.Resource.Object.GroupKind() == plan.GroupKind(crdKind) && f.Before().Version != ""
+	})
+	return checkAll(existing, func(i *resource.Info) []plan.Warning {
+		live, err := v.Client.Dynamic.Resource(crdResource).Get(v.Context, i.Name, metav1.GetOptions{})
+		next, ok := i.Object.(*unstructured.Unstructured)
+		if v.recordFailure(err, crdResource.GroupResource().String(), "") || !ok || CRDLosses(live, next) == "" {
+			return nil
+		}
+		o := b.Fact(i).Resource.Object
+		if conflict, warning := tryObjects(v.Session, live, next); conflict+warning != "" {
+			return []plan.Warning{crdWarning(o, "%s: %s", o, conflict+warning)}
+		}
+		return nil
+	})
 }
