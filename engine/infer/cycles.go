@@ -1,6 +1,8 @@
 package infer
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 
 	"lockstep/engine/plan"
@@ -8,6 +10,11 @@ import (
 
 // arc goes from a waiting node to the node that it waits for.
 type arc struct{ from, to int }
+
+// sortedArcs returns the arcs that are the keys of a map, in order.
+func sortedArcs[V any](m map[arc]V) []arc {
+	return slices.SortedFunc(maps.Keys(m), func(a, b arc) int { return cmp.Or(a.from-b.from, a.to-b.to) })
+}
 
 // breakCycles returns the arcs to drop, by index, each with a cycle of its strongly connected component. It
 // drops all arcs of a cycle's weakest (largest) class, because any of them could be wrong. It keeps arcs of
@@ -129,7 +136,7 @@ func (r *reader) acyclic() (kept []Edge, dropped []Dropped) {
 	for i, e := range edges {
 		arcs[i], class[i] = e.at, e.class()
 	}
-	for _, at := range r.possibleArcs() {
+	for _, at := range sortedArcs(r.possible) {
 		arcs, class = append(arcs, at), append(class, mayWait)
 	}
 	cyclic := breakCycles(len(r.nodes), arcs, class)

@@ -2,9 +2,7 @@ package infer
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 
 	"lockstep/engine/plan"
@@ -68,16 +66,6 @@ func (w *waiter) named() (found []*node) {
 		found = append(found, w.reader.labelledWorkloads(namespace, selectorOf(m[1]))...)
 	}
 	return found
-}
-
-// possibleArcs returns the arcs of addPossible, sorted.
-func (r *reader) possibleArcs() []arc {
-	return slices.SortedFunc(maps.Keys(r.possible), func(a, b arc) int {
-		if a.from != b.from {
-			return a.from - b.from
-		}
-		return a.to - b.to
-	})
 }
 
 // whyCyclic says why an edge on a cycle is dropped.

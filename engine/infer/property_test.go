@@ -251,7 +251,7 @@ func checkPossible(t *testing.T, seed uint64, o *Order, all []Object) {
 	}
 	r := newReader(slices.Clone(all))
 	r.waitEdges()
-	arcs := r.possibleArcs()
+	arcs := sortedArcs(r.possible)
 	for _, e := range o.Edges {
 		if e.isCertain() {
 			arcs = append(arcs, e.at)

@@ -3,7 +3,6 @@ package infer
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -151,7 +150,7 @@ func (r *reader) add(from, to *node, s Strength, why Reason) {
 // edges returns the edges found so far, sorted by their objects.
 func (r *reader) edges() []Edge {
 	edges := make([]Edge, 0, len(r.found))
-	for _, key := range slices.SortedFunc(maps.Keys(r.found), func(a, b arc) int { return cmp.Or(a.from-b.from, a.to-b.to) }) {
+	for _, key := range sortedArcs(r.found) {
 		edges = append(edges, r.found[key])
 	}
 	return edges

@@ -44,8 +44,8 @@ func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) (
 	return t.blockedBy(i, old), true
 }
 
-// deletePrevious deletes the object before its next incarnation is applied, and a Job with its pods: two must not run at once. The response has WaitGone if it has not gone yet;
-// the engine then shows the wait, and sends the request again.
+// deletePrevious deletes the object before its next incarnation is applied, and a Job with its pods: two must not run at once. The
+// response has WaitGone if it has not gone yet; the engine then shows the wait, and sends the request again.
 func (t *Target) deletePrevious(ctx context.Context, i *resource.Info, obj plan.Object) (run.Response, error) {
 	found, kept, err := t.session.Delete(ctx, i, Removal{Policy: withPods(metav1.DeletePropagationBackground, i)})
 	if kept != "" {

@@ -323,8 +323,8 @@ func (r *Repair) run(a *attempt, found *drift.Release) (*rel1.Release, error) {
 	return nil, a.op.checkRecords(a.op.lock.ctx) // it writes no record, so nothing else notices a new revision after its last write
 }
 
-// confirm compares the objects again, and names those that were left out. Client-side apply may have no patch for a difference, such as a lost port that has the number
-// of another one, and somebody may have changed an object again.
+// confirm compares the objects again, and names those that were left out. Client-side apply may have no patch for a difference, such
+// as a lost port that has the number of another one, and somebody may have changed an object again.
 func (r *Repair) confirm(a *attempt, found *drift.Release) error {
 	target := a.op.prepared.Target.Release
 	var repaired []plan.Object

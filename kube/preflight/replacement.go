@@ -35,8 +35,8 @@ type Replacer struct {
 }
 
 // Plan returns how the operation replaces an existing object whose update the API server refuses. named is false if the refusal
-// is about something else, or if --replace does not name an object that the operation may replace. why says that the object must not be deleted, or could not
-// be created again. i is the object as the operation sends it.
+// is about something else, or if --replace does not name an object that the operation may replace. why says that the object must
+// not be deleted, or could not be created again. i is the object as the operation sends it.
 func (r Replacer) Plan(ctx context.Context, o plan.Object, i *resource.Info, refusal error) (planned cluster.Replacement, named bool, why string, err error) {
 	fields, p := diagnose.Immutable(refusal), r.Prepared
 	if len(fields) == 0 {

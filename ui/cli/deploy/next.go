@@ -58,7 +58,8 @@ func (s suggester) again(state *event.State, args, more []string, without ...str
 	words := s.withConnection(state, cmd, append(name, args...))
 	command.VisitSetFlags(s.cmd, func(name string, set []string) {
 		added := command.SelectsCluster(s.cmd, name) || name == "namespace" && !state.Operation.IsStack() // by withConnection
-		known := cmd.Flag(name) != nil || name == "file"                                                  // plan -f is also for values
+		// plan -f is also for values.
+		known := cmd.Flag(name) != nil || name == "file"
 		if !added && known && !slices.Contains(without, name) && !slices.Contains(more, "--"+name) && !(name == "install" && isUninstalled(state)) {
 			words = append(words, set...)
 		}
