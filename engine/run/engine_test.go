@@ -302,30 +302,6 @@ func TestRemovalWaitsUntilGone(t *testing.T) { // R31
 	want(t, trace, "0.0s c:a running", "0.0s c:b running", "0.0s c:b gone", "3.0s c:a gone", "3.0s c:c running", "3.0s c:c gone")
 }
 
-// TestDeletionDropsReadiness: the answer to a delete request does not repeat how ready the object was.
-func TestDeletionDropsReadiness(t *testing.T) {
-	m := newMachine(Options{}, epoch)
-	var messages []string
-	var handle func(message)
-	handle = func(msg message) {
-		for _, eff := range slices.Clone(m.handle(epoch, msg)) {
-			switch eff := eff.(type) {
-			case sendRequest:
-				handle(observed{eff.request.group, Observation{Object: eff.request.object.Object, Status: event.Ready, Message: "1 of 1 available"}})
-				handle(answered{eff.request, Response{Change: event.Deleted}, nil})
-			case publish:
-				if eff.event.Status == event.Deleting {
-					messages = append(messages, eff.event.Message)
-				}
-			}
-		}
-	}
-	handle(stageStarted{Stage{Phase: event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: groupsOf("a: x")}}, &StageRun{}})
-	if len(messages) != 2 || messages[0]+messages[1] != "" {
-		t.Errorf("messages of the object being deleted: %q, want two empty ones", messages)
-	}
-}
-
 func TestRemovalWithoutAwait(t *testing.T) { // R27
 	fake := newFake(map[string]behaviour{"x": {gone: 3 * sec}, "y": {outcome: event.Kept, request: sec}, "z": {outcome: event.Absent}})
 	s := Stage{Phase: event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: groupsOf("a: x", "b: y z")}, Await: func(*plan.Group) bool { return false }}

@@ -107,8 +107,12 @@ func (s *stage) block(g *group, o *object, out Response) {
 	if o.deadline == nil { // if it is blocked again, the first deadline counts
 		s.setDeadline(g, o)
 	}
+	message := out.Message
 	o.finalizers = out.Finalizers
-	s.setObject(g, o, event.InProgress, blockedText(out.Message), "")
+	if o.last.Status == event.Deleting { // the watch may have been faster than the response
+		message, o.finalizers = o.last.Message, o.last.Finalizers
+	}
+	s.setObject(g, o, event.InProgress, blockedText(message), "")
 }
 
 func blockedText(message string) string {
