@@ -275,7 +275,7 @@ func TestHookLeftByTheSameRun(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
 		op, err := r.Install("plain", rig.UseChart(chart(), func(i *kube.Deploy) {
-			i.HoldOnFailure, i.ReadinessTimeout, i.Values = true, 3*time.Second, map[string]any{"web": never}
+			i.HoldOnFailure, i.ReadinessTimeout, i.Values = true, 8*time.Second, map[string]any{"web": never}
 		}))
 		if err != nil {
 			t.Fatal(err)
@@ -301,7 +301,7 @@ func TestHookLeftByTheSameRun(t *testing.T) {
 		var store killedStore
 		pod := func(values map[string]any) (*kube.Operation, error) {
 			return r.Install("plain", rig.UseChart(chart(), func(i *kube.Deploy) {
-				i.Values, i.ReadinessTimeout = values, 3*time.Second
+				i.Values, i.ReadinessTimeout = values, 8*time.Second
 				i.Job, i.Journal = r.Namespace+"/job/uid", rig.OpenJournal(t, &store).Entry("")
 			}))
 		}

@@ -368,7 +368,7 @@ func TestNotReadyIsRolledBack(t *testing.T) {
 		stack[n].Values = map[string]any{"data": "two"}
 	}
 	s, err := b.prepare(false, func(o *kube.StackOptions) {
-		o.Common.RollbackOnFailure, o.Common.ReadinessTimeout, o.Common.BreakOn = true, 3*time.Second, []string{"s/s:app"}
+		o.Common.RollbackOnFailure, o.Common.ReadinessTimeout, o.Common.BreakOn = true, 8*time.Second, []string{"s/s:app"}
 	}, stack...)
 	var once sync.Once
 	state, _ := b.run(s, err, func(e event.Event) {

@@ -36,7 +36,7 @@ func TestStackPastNoReturn(t *testing.T) {
 	up := func(reason string, releases []release) (string, int) {
 		s, err := b.prepare(false, func(o *kube.StackOptions) {
 			o.Common.RollbackOnFailure, o.Common.PastNoReturn = true, reason
-			o.Common.ReadinessTimeout = 3_000_000_000
+			o.Common.ReadinessTimeout = 8 * time.Second
 		}, releases...)
 		state, _ := b.run(s, err, nil)
 		return phrase.Reason(state) + "; " + state.Outcome, state.Exit
@@ -205,7 +205,7 @@ func TestKilledPastPrepareHook(t *testing.T) {
 	up := func(h hooked, earlier *event.State) *event.State {
 		s, err := h.prepare(false, func(o *kube.StackOptions) {
 			o.Hooks, o.Earlier = kube.SkipHooks, func(string) *event.State { return earlier }
-			o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 3*time.Second
+			o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 8*time.Second
 		})
 		state, _ := b.run(s, err, nil)
 		return state
