@@ -5,10 +5,12 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	release "helm.sh/helm/v4/pkg/release/v1"
 	"sigs.k8s.io/yaml"
 
 	"lockstep/kube/charts"
@@ -43,9 +45,12 @@ type Change struct {
 // Version is a version of a chart.
 type Version struct {
 	Chart *chart.Chart
-	// Stored is set for the chart of a stored release: Helm has processed its dependencies, and has not stored its subcharts.
-	Stored bool
+	// Release has the chart if that was stored with a release: Helm has processed its dependencies, and has not stored its subcharts.
+	Release *release.Release
 }
+
+// OfRelease returns the version of the chart that a release was made from.
+func OfRelease(r *release.Release) Version { return Version{Chart: r.Chart, Release: r} }
 
 // Compare returns what the new version of a chart does to values, which are mine, sorted by kind and path. It calls a value unused
 // only if no template, schema or default of the new version, or of its subcharts, can refer to it.
@@ -58,6 +63,7 @@ func Compare(before, after Version, mine map[string]any) (out []Change, err erro
 		if defaults[i], err = v.defaults(mine); err != nil {
 			return nil, err
 		}
+		secrets.AddRelease(v.Release)
 		secrets.AddValues(defaults[i])
 	}
 	leaves(nil, mine, func(p path, _ any) {
@@ -65,10 +71,11 @@ func Compare(before, after Version, mine map[string]any) (out []Change, err erro
 			out = append(out, Change{Kind: Unused, Path: p.String()})
 		}
 	})
-	show := func(p path, v any) string { return shown(secrets, p, v) }
 	add := func(p path, old, now any) {
 		if !setBy(mine, p) && known[1].known.has(p) && !reflect.DeepEqual(old, now) {
-			out = append(out, Change{Kind: Default, Path: p.String(), Old: show(p, old), New: show(p, now)})
+			c := Change{Kind: Default, Path: p.String()}
+			c.Old, c.New = shown(secrets, p, old, now)
+			out = append(out, c)
 		}
 	}
 	leaves(nil, defaults[0], func(p path, old any) {
@@ -92,7 +99,7 @@ func Compare(before, after Version, mine map[string]any) (out []Change, err erro
 // defaults returns the values of the chart and its enabled subcharts. It changes the chart as Helm's actions do, unless that is
 // stored.
 func (v Version) defaults(mine map[string]any) (map[string]any, error) {
-	if !v.Stored {
+	if v.Release == nil {
 		if err := chartutil.ProcessDependencies(v.Chart, charts.CopyValues(mine)); err != nil {
 			return nil, fmt.Errorf("chart %s: dependencies: %w", v.Chart.Name(), err)
 		}
@@ -134,13 +141,31 @@ func isSet(values map[string]any, p path) bool {
 	return ok && v != nil && v != ""
 }
 
-// shown returns a default as JSON. It hides values that are named like credentials.
-func shown(secrets *mask.Mask, p path, v any) string {
+// shown returns a default of both versions as JSON. It hides values that are named like credentials or that are secrets of the
+// release. If it hides one of the two, it hides at least that much of the other: both go to the same place.
+func shown(secrets *mask.Mask, p path, old, now any) (string, string) {
+	var texts [2]string
+	hides := false
+	for i, v := range []any{old, now} {
+		texts[i] = asJSON(v)
+		masked := secrets.Text(texts[i])
+		hides = hides || masked != texts[i]
+		texts[i] = masked
+	}
+	argument := p[len(p)-1] + "=x"
+	named := (*mask.Mask)(nil).Argument("set", argument) != argument
+	for i := range texts {
+		if texts[i] != "" && (named || hides && !strings.Contains(texts[i], mask.Hidden)) {
+			texts[i] = mask.Hidden
+		}
+	}
+	return texts[0], texts[1]
+}
+
+// asJSON returns a value on one line, "" for none.
+func asJSON(v any) string {
 	if v == nil {
 		return ""
-	}
-	if argument := p[len(p)-1] + "=x"; (*mask.Mask)(nil).Argument("set", argument) != argument {
-		return mask.Hidden
 	}
 	text, err := yaml.Marshal(v)
 	if err == nil {
@@ -149,5 +174,5 @@ func shown(secrets *mask.Mask, p path, v any) string {
 	if err != nil {
 		return ""
 	}
-	return secrets.Text(string(text))
+	return string(text)
 }

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	release "helm.sh/helm/v4/pkg/release/v1"
 	"sigs.k8s.io/yaml"
 
 	"lockstep/kube/charts"
+	"lockstep/kube/mask"
 )
 
 // load writes a chart and loads it. Without a Chart.yaml it has one.
@@ -116,6 +118,21 @@ func TestCompare(t *testing.T) {
 				t.Errorf("got %q\nwant %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestSecretsOfARelease: a default that the release has in a Secret is hidden whatever it is called, and so is what the new version has
+// in its place (R46a, S14).
+func TestSecretsOfARelease(t *testing.T) {
+	old := load(t, "1.0.0", files{"values.yaml": "plain: canary-one\nsize: 1"}).Chart
+	stored := &release.Release{Name: "r", Chart: old, Manifest: "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {k: canary-one}\n"}
+	changes, err := Compare(OfRelease(stored), load(t, "2.0.0", files{"values.yaml": "plain: canary-two\nsize: 2"}), nil)
+	want := []Change{{Kind: Default, Path: "plain", Old: mask.Hidden, New: mask.Hidden}, {Kind: Default, Path: "size", Old: "1", New: "2"}}
+	for i := range changes {
+		changes[i].Old = strings.Trim(changes[i].Old, `"`)
+	}
+	if err != nil || !slices.Equal(changes, want) {
+		t.Errorf("%v, %v, want %v", changes, err, want)
 	}
 }
 

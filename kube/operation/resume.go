@@ -88,7 +88,7 @@ func (r *releaseState) checkMark(s *session.Session, operation string, m release
 	case m.To == rcommon.StatusSuperseded && s.Common.PlanOnly:
 		message += "; the operation would mark it superseded"
 	case m.To == rcommon.StatusSuperseded:
-		message += fmt.Sprintf("; lockstep marks revision %d superseded", m.Revision)
+		message += fmt.Sprintf("; before its first write, lockstep marks revision %d superseded", m.Revision)
 	case !m.Ours:
 		return fmt.Errorf("%s by another program, perhaps helm, which may still be running; "+recoverAdvice,
 			message, s.Common.Release, s.Common.Namespace)
@@ -101,9 +101,9 @@ func (r *releaseState) checkMark(s *session.Session, operation string, m release
 			message += " and resumes from it"
 		}
 	default:
-		message += " by a run that has ended; lockstep marks the revision failed"
+		message += " by a run that has ended; before its first write, lockstep marks the revision failed"
 		if s.Lease.Status == lease.Dead {
-			message = fmt.Sprintf("%s by a run that was killed: %s; lockstep marks the revision failed", m, s.Lease.Holder)
+			message = fmt.Sprintf("%s by a run that was killed: %s; before its first write, lockstep marks the revision failed", m, s.Lease.Holder)
 		}
 		if resumes {
 			message += ", and resumes from it"

@@ -339,7 +339,7 @@ func (d *Deploy) valuesWarnings(old *rel1.Release, mine map[string]any) []plan.W
 		return nil
 	}
 	now := h.Name() + "-" + h.Metadata.Version
-	changes, err := chartvalues.Compare(chartvalues.Version{Chart: old.Chart, Stored: true}, chartvalues.Version{Chart: h}, mine)
+	changes, err := chartvalues.Compare(chartvalues.OfRelease(old), chartvalues.Version{Chart: h}, mine)
 	if err != nil { // the plan explains it
 		return nil
 	}
@@ -363,7 +363,7 @@ func (d *Deploy) valuesWarnings(old *rel1.Release, mine map[string]any) []plan.W
 		}
 		message := fmt.Sprintf("%s: %s", what, strings.Join(names[:min(len(names), maxNamedValues)], ", "))
 		if more := len(names) - maxNamedValues; more > 0 {
-			message += fmt.Sprintf(" and %s; list them with: "+text.Program+" values diff %s CHART -n %s", text.Count(more, "more"), d.Release, d.Namespace)
+			message += fmt.Sprintf(" and %d more; list them with: "+text.Program+" values diff %s CHART -n %s", more, d.Release, d.Namespace)
 		}
 		out = append(out, plan.Warning{Rule: RuleOfValues, Chart: h.Name(), Message: message})
 	}

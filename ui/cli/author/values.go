@@ -67,7 +67,7 @@ func (a *app) diffValues(ctx context.Context, in *input.ChartInput, before, afte
 		if err != nil {
 			return d, err
 		}
-		old = chartvalues.Version{Chart: rel.Chart, Stored: true}
+		old = chartvalues.OfRelease(rel)
 		if len(mine) == 0 {
 			mine = rel.Config
 		}
