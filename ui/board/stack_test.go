@@ -423,6 +423,21 @@ func TestReleaseRolledBackByItself(t *testing.T) {
 		}
 		feed(event.Event{Kind: event.KindGroup, Phase: "releases", Group: id, Status: event.Aborted})
 		expect("aborted, deleted", "uninstalled: 1 deleted", "1 of 1 object gone")
+		short := 0
+		for height := 14; height <= 30; height += 2 {
+			s.Update(tea.WindowSizeMsg{Width: 100, Height: height})
+			text := ansi.Strip(s.View().Content)
+			if strings.Contains(text, "uninstalled: 1 d") && !strings.Contains(text, "uninstalled: 1 deleted") {
+				t.Errorf("a narrow card cuts what happened to its release:\n%s", text)
+			}
+			if strings.Contains(text, "uninstalled  ") {
+				short++
+			}
+		}
+		if short == 0 {
+			t.Error("no card was narrow")
+		}
+		s.Update(tea.WindowSizeMsg{Width: 200, Height: 50})
 		queue := plan.Object{Kind: "Release", Name: "queue"}
 		feed(event.Event{Kind: event.KindOperation, Status: event.RollingBack, Operation: &event.Operation{Name: "rollback", Release: "stack"}})
 		feed(event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: phase, Kind: event.PhaseRemove, Groups: []*plan.Group{{ID: "data/queue", Objects: []plan.Object{queue}}}}}})

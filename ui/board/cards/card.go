@@ -250,6 +250,9 @@ func (l *Layout) drawFlat(n *graph.Node, x, y, w int) {
 
 func (l *Layout) drawRow(c *Card, r row, x, y, w int) {
 	cv, ellipsis := l.Canvas, l.Theme.Lines.Ellipsis
+	if canvas.Width(r.text) > w && r.short != "" {
+		r.text = r.short
+	}
 	switch r.kind {
 	case objectRow:
 		if l.IsSelected(c.Node) && l.Sel.Object == r.o.Object {
@@ -273,9 +276,6 @@ func (l *Layout) drawRow(c *Card, r row, x, y, w int) {
 		}
 		l.drawNames(names, x, y, w)
 	case moreRow:
-		if canvas.Width(r.text) > w && r.short != "" {
-			r.text = r.short
-		}
 		cv.PutFit(x, y, w, theme.Quiet, r.text)
 	case planRow:
 		cv.PutFit(x, y, w, theme.Text, r.text)

@@ -159,8 +159,8 @@ func (l *Layout) releaseRows(n *graph.Node, limit int) (rows []row) {
 	if why := l.releaseReason(n); why != "" {
 		rows = append(rows, row{kind: reasonRow, text: why})
 	}
-	if text := l.Planned(n); text != "" {
-		rows = append(rows, row{kind: planRow, text: text})
+	if text, short := l.Planned(n); text != "" {
+		rows = append(rows, row{kind: planRow, text: text, short: short})
 	}
 	if len(l.ReleaseGroups(n)) > 0 {
 		rows = append(rows, row{kind: stripRow})

@@ -66,7 +66,8 @@ func (s Subject) Groups() []canvas.Line {
 		width = max(width, canvas.Width(name))
 	}
 	_, total := s.ReleaseObjects(s.Node)
-	lines := []canvas.Line{nil, {{Role: theme.Strong, Text: s.Planned(s.Node)}, {Role: theme.Text, Text: ": " + text.Count(len(groups), "group") + ", " + text.Count(total, "object")}}}
+	planned, _ := s.Planned(s.Node)
+	lines := []canvas.Line{nil, {{Role: theme.Strong, Text: planned}, {Role: theme.Text, Text: ": " + text.Count(len(groups), "group") + ", " + text.Count(total, "object")}}}
 	for at, g := range groups {
 		mark, objects := s.MarkInRelease(g), make([]string, len(g.Objects))
 		for i, o := range g.Objects {

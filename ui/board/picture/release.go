@@ -54,27 +54,30 @@ func (p *Picture) ReleaseGroups(n *graph.Node) (groups []*event.GroupState) {
 // chartVersion splits a chart's name and version.
 var chartVersion = regexp.MustCompile(`^(.+?)-(v?\d+\..*)$`)
 
-// Planned says what the stack does to a release: install, upgrade from which version to which, or nothing.
-func (p *Picture) Planned(n *graph.Node) string {
+// Planned says what the stack does to a release: install, upgrade from which version to which, or nothing. short is for a card that is
+// too narrow for long.
+func (p *Picture) Planned(n *graph.Node) (long, short string) {
 	if n.Step != nil {
-		return "runs " + n.Step.Line()
+		return "runs " + n.Step.Line(), ""
 	}
 	release := p.State.Scopes[n.ID]
 	if release == nil {
-		return p.Theme.Mark(string(event.Unchanged)).Word
+		return p.Theme.Mark(string(event.Unchanged)).Word, ""
 	}
 	if p.rolledItselfBack(n) {
-		return phrase.Undone(release)
+		long = phrase.Undone(release)
+		short, _, _ = strings.Cut(long, ":")
+		return long, short
 	}
 	op := release.Operation
 	now, before := chartVersion.FindStringSubmatch(op.Chart), chartVersion.FindStringSubmatch(op.PreviousChart)
 	switch {
 	case now == nil || op.Name != "install" && op.Name != "upgrade":
-		return op.Name
+		return op.Name, ""
 	case before != nil && before[1] == now[1] && before[2] != now[2]:
-		return fmt.Sprintf("%s %s %s %s", op.Name, before[2], "→", now[2])
+		return fmt.Sprintf("%s %s → %s", op.Name, before[2], now[2]), fmt.Sprintf("%s → %s", op.Name, now[2])
 	case strings.HasSuffix(n.ID, "/"+now[1]): // named like its chart
-		return op.Name + " " + now[2]
+		return op.Name + " " + now[2], op.Name
 	}
-	return fmt.Sprintf("%s %s %s", op.Name, now[1], now[2])
+	return fmt.Sprintf("%s %s %s", op.Name, now[1], now[2]), op.Name + " " + now[2]
 }
