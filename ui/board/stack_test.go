@@ -292,7 +292,12 @@ func TestHeldFailureInStack(t *testing.T) {
 			t.Errorf("G sent %+v", sent)
 		}
 		s.Update(keyPress("e"))
-		expect("a stack cannot be edited: change the file and run the command again")
+		const instead = "a stack cannot be edited: change helmfile.yaml, abort with a and K, then run lockstep up -f"
+		expect(instead, "helmfile.yaml again with the same flags")
+		for _, k := range []string{"home", "enter", "e"} {
+			s.Update(keyPress(k))
+		}
+		expect(instead)
 	})
 }
 

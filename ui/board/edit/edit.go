@@ -129,7 +129,7 @@ func (e *Edit) CanEdit() bool { return e.WhyNot() == "" }
 func (e *Edit) WhyNot() string {
 	switch {
 	case e.State.Operation.IsStack() || e.Stack != nil:
-		return "a stack cannot be edited: change the file and run the command again"
+		return e.stackInstead()
 	case e.Attached && e.editor == nil:
 		return "edit in the terminal that started the run, or use " + text.Program + " ctl RELEASE edit -f FILE"
 	case e.editor == nil:
@@ -142,6 +142,23 @@ func (e *Edit) WhyNot() string {
 		return "press p to pause the run first"
 	}
 	return ""
+}
+
+// stackInstead says how to continue a stack with other values.
+func (e *Edit) stackInstead() string {
+	all := e.Stack
+	if all == nil {
+		all = &e.Picture
+	}
+	op, abort := all.State.Operation, "abort with a and K, then "
+	if all.Over() {
+		abort = ""
+	}
+	file, again := op.Chart, text.Program+" "+op.Name+" -f "+op.Chart
+	if file == "" || file == "-" {
+		file, again = "the file", "the command"
+	}
+	return "a stack cannot be edited: change " + file + ", " + abort + "run " + again + " again with the same flags"
 }
 
 // ValuesHint returns the footer's word for e, "" while the run cannot be edited.
