@@ -308,19 +308,29 @@ func ApplyChanges(overrides, before, after map[string]any) {
 	}
 }
 
-// Defaults returns the values.yaml of a chart as comments, for a file that the user edits; "" if the chart has none.
+// Defaults returns the values.yaml of a chart as comments, for a file that the user edits; "" if the chart has none. The chart of a
+// stored release has lost that file's text: of it, the values stand alone.
 func Defaults(c *chart.Chart) string {
+	var data []byte
 	for _, f := range c.Raw {
-		data := bytes.TrimSpace(f.Data)
-		if f.Name != "values.yaml" || len(data) == 0 {
-			continue
+		if f.Name == "values.yaml" {
+			data = bytes.TrimSpace(f.Data)
 		}
-		var b strings.Builder
-		b.WriteString("# The chart's defaults follow as comments.\n\n")
-		for line := range bytes.Lines(data) {
-			b.WriteString("# " + string(line))
-		}
-		return b.String() + "\n"
 	}
-	return ""
+	if len(c.Raw) == 0 && len(c.Values) > 0 {
+		text, err := YAML(c.Values)
+		if err != nil {
+			return ""
+		}
+		data = []byte(strings.TrimSpace(text))
+	}
+	if len(data) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("# The chart's defaults follow as comments.\n\n")
+	for line := range bytes.Lines(data) {
+		b.WriteString("# " + string(line))
+	}
+	return b.String() + "\n"
 }

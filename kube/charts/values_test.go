@@ -11,6 +11,8 @@ import (
 	"slices"
 	"testing"
 
+	"helm.sh/helm/v4/pkg/chart/common"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/cli/values"
 	"sigs.k8s.io/yaml"
@@ -261,6 +263,23 @@ func TestSavedValuesAreReadBack(t *testing.T) {
 		}
 		if got, err = Values(values.Options{ValueFiles: []string{file}, Values: args}, cli.New()); err != nil || len(FloatsInFile(got)) != lost {
 			t.Fatalf("%d: with --set %q, %#v was read as %#v, %v", n, args, given, got, err)
+		}
+	}
+}
+
+// TestDefaultsAsComments: a file that the user edits ends with the chart's defaults, also if the chart comes from the record of a
+// release, which lacks the text of values.yaml (R46).
+func TestDefaultsAsComments(t *testing.T) {
+	const head = "# The chart's defaults follow as comments.\n\n"
+	file := &chart.Chart{Raw: []*common.File{{Name: "values.yaml", Data: []byte("\n# How many.\nreplicas: 2\n")}}, Values: map[string]any{"replicas": 2}}
+	recorded := &chart.Chart{Values: map[string]any{"replicas": 2, "image": map[string]any{"tag": "1"}}}
+	for c, want := range map[*chart.Chart]string{
+		file:     head + "# # How many.\n# replicas: 2\n",
+		recorded: head + "# image:\n#   tag: \"1\"\n# replicas: 2\n",
+		{}:       "",
+	} {
+		if got := Defaults(c); got != want {
+			t.Errorf("the defaults are %q, want %q", got, want)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/kube/charts"
 	"lockstep/kube/cluster"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
@@ -144,6 +145,9 @@ func (v *View) Mask() *mask.Mask { return v.mask }
 
 // Values returns the user's values of the revision, unmasked.
 func (v *View) Values() map[string]any { return v.current().rel.Config }
+
+// Defaults returns the defaults of the revision's chart as comments.
+func (v *View) Defaults() string { return charts.Defaults(v.current().rel.Chart) }
 
 // Sequenced reports whether the revision was deployed in order.
 func (v *View) Sequenced() bool { return release.TreeOf(v.current().rel) != nil }

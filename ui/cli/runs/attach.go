@@ -151,7 +151,7 @@ func ShowLive(a *command.App, cmd *cobra.Command, r *remote.Run, send func(event
 			if !r.Local() {
 				o.Context = client.ContextName()
 				if send != nil {
-					o.Editor = clusterEditor{liveEditor{r}, live}
+					o.Editor = &clusterEditor{liveEditor: liveEditor{r}, release: live}
 				}
 			}
 			o.WatchAfter, wait = screen.ViewAfterRun(client, r.Operation.Release, r.Operation.Namespace)
@@ -191,25 +191,36 @@ func (e liveEditor) Save(values string) (string, error) {
 // from the record of the release.
 type clusterEditor struct {
 	liveEditor
-	release liveRelease
+	release  liveRelease
+	defaults string // the end of the file that the user edits
 }
 
-func (e clusterEditor) Values(ctx context.Context, all bool) (string, error) {
+func (e *clusterEditor) Values(ctx context.Context, all bool) (string, error) {
 	if all {
-		return "", inspect.Unavailable("a run in the cluster does not send the chart's defaults; press e to edit your own values")
+		return "", inspect.Unavailable("a run in the cluster does not merge the chart's defaults; press e to edit your own values, with the defaults as comments")
 	}
 	view, err := e.release.view(ctx)
 	if err != nil {
 		return "", err
 	}
-	return input.ValuesFile(e.header(), view.Values())
+	e.defaults = ""
+	if defaults := view.Defaults(); defaults != "" {
+		e.defaults = "\n" + defaults
+	}
+	file, err := input.ValuesFile(e.header(), view.Values())
+	return file + e.defaults, err
 }
 
 // header returns the comment at the top of the file that the user edits.
-func (e clusterEditor) header() string { return input.ValuesHeader(e.Operation.Release) }
+func (e *clusterEditor) header() string { return input.ValuesHeader(e.Operation.Release) }
 
-func (e clusterEditor) UserValues(_ context.Context, values string, _ bool) (string, error) {
-	return strings.TrimPrefix(values, e.header()), nil
+// Edit leaves out the defaults: the command may not be long, and the run does not need them.
+func (e *clusterEditor) Edit(ctx context.Context, values string, all bool) (inspect.Edited, error) {
+	return e.liveEditor.Edit(ctx, strings.TrimSuffix(values, e.defaults), all)
+}
+
+func (e *clusterEditor) UserValues(_ context.Context, values string, _ bool) (string, error) {
+	return strings.TrimSuffix(strings.TrimPrefix(values, e.header()), e.defaults), nil
 }
 
 // ClientFor connects to a run's cluster. It returns nil unless the kubeconfig selects that cluster, whatever the context is
