@@ -83,6 +83,21 @@ func (m *machine) whyAtBreakpoint(u *unit, reason string) string {
 	return cmp.Or(m.opts.PausesBefore[u.Group], reason)
 }
 
+// forgetAnswered removes, for an edited revision, the breakpoints that the plan itself has set before groups that have started since:
+// the user has let them go, and has seen what the edit changes. A breakpoint of the user's on the same group stays (R42).
+func (m *machine) forgetAnswered() {
+	m.opts.PausesBefore = maps.Clone(m.opts.PausesBefore)
+	for _, u := range m.units.all {
+		if m.opts.PausesBefore[u.Group] == "" || u.unstarted() || u.status == event.Skipped || u.breakpoint != breakpointSet {
+			continue
+		}
+		delete(m.opts.PausesBefore, u.Group)
+		if at := slices.Index(m.opts.Breakpoints, u.Group); at >= 0 && !slices.Contains(m.opts.Breakpoints[at+1:], u.Group) {
+			m.setBreakpoint(u, noBreakpoint)
+		}
+	}
+}
+
 // pauseFor pauses the run if there are reasons, and reports whether there are.
 func (m *machine) pauseFor(reasons []string, unapproved bool) bool {
 	if len(reasons) == 0 {

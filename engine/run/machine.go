@@ -289,6 +289,7 @@ func (m *machine) startEditedRevision(op event.Operation, reason string, phases 
 	if !m.replacing() {
 		return ErrAborted
 	}
+	m.forgetAnswered()
 	m.endUnits(event.Skip{By: event.SkippedByEdit})
 	m.opts.Breakpoints = m.units.withBreakpoint(breakpointSet)
 	m.opts.DisabledBreakpoints = m.units.withBreakpoint(breakpointDisabled)

@@ -312,6 +312,41 @@ func TestEditedRevisionKeepsBreakpoints(t *testing.T) {
 	})
 }
 
+// TestEditedRevisionDoesNotAskAgain: the plan paused the run before two replacements. Of the group that the user let go, an edited
+// revision does not pause it again, unless the user has a breakpoint there, too (R46, R30b).
+func TestEditedRevisionDoesNotAskAgain(t *testing.T) {
+	apply := event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x", "b < a: y")}
+	for name, breakpoints := range map[string][]string{"asked": {"c:a", "c:b"}, "user's": {"c:a", "c:a", "c:b"}} {
+		opts := Options{Operation: event.Operation{Name: "install"}, HoldOnFailure: true, Breakpoints: breakpoints, PausesBefore: map[string]string{"c:a": "before x is replaced", "c:b": "before y is replaced"}}
+		inBubble(t, opts, func(b *rig) {
+			b.e.Announce(apply)
+			r := b.e.Start(Stage{Phase: apply, Cluster: newFake(map[string]behaviour{"x": {err: errDenied, untilTry: 1}})})
+			b.at(sec)
+			b.command(event.Resume, "")
+			b.at(2 * sec)
+			b.e.Command(event.Command{Name: event.Edit, Edit: 1})
+			if err := r.Wait(); !errors.Is(err, ErrReplaced) {
+				t.Errorf("error %v", err)
+			}
+			if err := b.e.StartEditedRevision(event.Operation{Name: "upgrade", Revision: 2}, "edited", apply); err != nil {
+				t.Fatal(err)
+			}
+			var s event.State
+			for _, e := range b.feed.Events() {
+				s.Apply(e)
+			}
+			want := map[event.Unit]bool{{Phase: "apply", Group: "c:b"}: true}
+			if name == "user's" {
+				want[event.Unit{Phase: "apply", Group: "c:a"}] = true
+			}
+			if !maps.Equal(s.Breakpoints, want) {
+				t.Errorf("%s: breakpoints %v, want %v", name, s.Breakpoints, want)
+			}
+			b.e.Finish(End{Status: event.Succeeded})
+		})
+	}
+}
+
 // TestWarnedUserStopsARollbackAtOnce sends the command of a dialog that has already said that
 // a rollback is running (R43).
 func TestWarnedUserStopsARollbackAtOnce(t *testing.T) {
