@@ -612,6 +612,28 @@ func TestGoToGroup(t *testing.T) {
 	}
 }
 
+// TestGoToKeepsCards: going to a group shows the codes on the cards if all groups are in view, and lines only if they are not.
+func TestGoToKeepsCards(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		for _, c := range []struct {
+			w, h  int
+			stays bool
+		}{{200, 50, true}, {160, 45, true}, {60, 20, false}} {
+			s := newScreen(t, c.w, c.h, recorded(t, "sandbox-breakpoint", 0))
+			was := s.places()
+			s.press("g")
+			if stays := slices.Equal(s.places(), was); stays != c.stays {
+				t.Errorf("%d×%d: the cards stay: %v\n%s", c.w, c.h, stays, s.text())
+			}
+			for _, n := range s.Graph.Nodes {
+				if code := s.Codes[n.Unit()]; c.stays && !strings.Contains(s.text(), " "+code+" ") {
+					t.Errorf("%d×%d: %s has no code:\n%s", c.w, c.h, n.ID, s.text())
+				}
+			}
+		}
+	})
+}
+
 // TestHintsAreButtons: a click on a hint presses its key.
 func TestHintsAreButtons(t *testing.T) {
 	s := newScreen(t, 160, 45, recorded(t, "sandbox-breakpoint", 0))

@@ -173,6 +173,17 @@ func (b *Board) Extent(n *graph.Node) (from, to int) {
 	return from, from + c.Rect.H
 }
 
+// InView reports whether every group has its place in view: none is folded, cut, scrolled away or of the half that is not shown.
+func (b *Board) InView() bool {
+	inView := func(n *graph.Node) bool {
+		return slices.ContainsFunc(b.Cards, func(c cards.Card) bool {
+			return c.Node == n && c.Rect.Y >= b.Area.Y && c.Rect.Y+c.Rect.H <= b.Area.Y+b.Area.H
+		})
+	}
+	cut := func(p cards.Column) bool { return p.Cut }
+	return !b.Half && !slices.ContainsFunc(b.Columns, cut) && !slices.ContainsFunc(b.Visible(), func(n *graph.Node) bool { return !inView(n) })
+}
+
 // SteadyRows returns how many rows a list takes with all groups, and with all objects if they fit. With that height, the pane does
 // not move with the run or the selection.
 func (b *Board) SteadyRows() int {

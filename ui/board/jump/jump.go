@@ -26,8 +26,11 @@ type Jump struct {
 	found  []*graph.Node // matches, the best first
 }
 
-// Board selects a group and scrolls it into view.
-type Board interface{ Select(*graph.Node) }
+// Board selects a group and scrolls it into view, and says whether all groups are in view.
+type Board interface {
+	Select(*graph.Node)
+	InView() bool
+}
 
 func New(s *screen.Screen, b Board) *Jump {
 	j := &Jump{Screen: s, board: b}
@@ -37,10 +40,13 @@ func New(s *screen.Screen, b Board) *Jump {
 	return j
 }
 
-// Open shows all groups with their codes.
+// Open shows the code of each group: on its card if all groups are in view, else on its line.
 func (j *Jump) Open() tea.Cmd {
 	j.from, j.detail, j.found = j.Sel, j.Detail, nil
-	j.Detail, j.Follow, j.Codes = screen.Compact, false, codes(j.Visible())
+	if !j.board.InView() {
+		j.Detail = screen.Compact
+	}
+	j.Follow, j.Codes = false, codes(j.Visible())
 	return j.Line.Open()
 }
 
