@@ -324,6 +324,25 @@ func stuckAt(op *event.Operation, g *event.GroupState, o *event.ObjectState) str
 	return graph.ShortObject(o.Object)
 }
 
+// retriedAt names an object whose request is retried or waits for something, and why; in a stack it begins with the release. It returns
+// "" if there is none.
+func retriedAt(s *event.State) string {
+	for g := range s.GroupStates() {
+		if release := s.Scopes[g.ID]; release != nil {
+			if why := retriedAt(release); why != "" {
+				return g.ID + ": " + why
+			}
+			continue
+		}
+		for _, o := range g.Objects {
+			if sent := o.Status == event.Applying || o.Status == event.Deleting; sent && o.Message != "" && !s.Operation.IsStack() {
+				return graph.ShortObject(o.Object) + ": " + o.Message
+			}
+		}
+	}
+	return ""
+}
+
 // heldBy says which failure holds a run, as its screen does, and counts the others. It returns "" if no group has failed.
 func heldBy(s *event.State) string {
 	release, roots := "", s.Roots()
@@ -386,7 +405,7 @@ func describe(row *home.LiveRun, s *event.State) {
 		}
 	}
 	if row.Why == "" && of > 0 {
-		row.Why = text.Join("; ", pausedBy(s), stuck, fmt.Sprintf("%d of %d %ss done", done, of, s.GroupNoun()))
+		row.Why = text.Join("; ", pausedBy(s), cmp.Or(stuck, retriedAt(s)), fmt.Sprintf("%d of %d %ss done", done, of, s.GroupNoun()))
 	}
 	if stuck != "" && row.Status == event.Running {
 		row.Status = event.Degraded

@@ -83,6 +83,41 @@ func TestDescribeStuck(t *testing.T) {
 	}
 }
 
+// TestDescribeRetried: home says why the request of an object is retried, also of a release in a stack (R53).
+func TestDescribeRetried(t *testing.T) {
+	api := plan.Object{Group: "apps", Kind: "Deployment", Namespace: "n", Name: "api"}
+	events := []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "s", Namespace: "n"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "s:api", Objects: []plan.Object{api}}}}}},
+		{Kind: event.KindGroup, Phase: "apply", Group: "s:api", Status: event.Running},
+		{Kind: event.KindObject, Phase: "apply", Group: "s:api", Object: &api, Status: event.Applying, Message: "retrying: webhook w does not answer"},
+	}
+	var one, all event.State
+	release := plan.Object{Kind: "Release", Namespace: "n", Name: "s"}
+	for _, e := range []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "up", Release: "shop"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "releases", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "n/s", Objects: []plan.Object{release}}}}}},
+		{Kind: event.KindGroup, Phase: "releases", Group: "n/s", Status: event.Running},
+		{Kind: event.KindObject, Phase: "releases", Group: "n/s", Object: &release, Status: event.Applying, Message: "0 of 1 groups done"},
+	} {
+		all.Apply(e)
+	}
+	for _, e := range events {
+		one.Apply(e)
+		e.Scope = "n/s"
+		all.Apply(e)
+	}
+	for want, s := range map[string]*event.State{
+		"Deployment/api: retrying: webhook w does not answer; 0 of 1 groups done":        &one,
+		"n/s: Deployment/api: retrying: webhook w does not answer; 0 of 1 releases done": &all,
+	} {
+		var row home.LiveRun
+		if describe(&row, s); row.Why != want || row.Status != event.Running {
+			t.Errorf("the run is shown as %s: %s, want %s", row.Status, row.Why, want)
+		}
+	}
+}
+
 // TestEnds (R47): a run that is paused and has no screen ends after its timeout, which starts again when a screen closes.
 func TestEnds(t *testing.T) {
 	start := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
