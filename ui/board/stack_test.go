@@ -301,6 +301,33 @@ func TestHeldFailureInStack(t *testing.T) {
 	})
 }
 
+// TestTimeoutOfHeldRelease: the screen of a stack and that of its release tell a held failure alike: the cards have the cause, the
+// panes also which timeout expired.
+func TestTimeoutOfHeldRelease(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := openStack(t, 100, 30, 75, dark, new([]event.Command))
+		feed, expect := stackScreen(t, s)
+		release := s.State.Scopes["data/database"]
+		g := release.Find(release.Phases[0].Name, release.Groups()[0].ID)
+		o := g.Objects[len(g.Objects)-1].Object
+		why := "container app cannot start: image example/no-such-image:2 cannot be pulled"
+		feed(event.Event{Kind: event.KindObject, Scope: "data/database", Phase: g.Phase, Group: g.ID, Object: &o, Status: event.InProgress})
+		feed(event.Event{Kind: event.KindDiagnosis, Scope: "data/database", Phase: g.Phase, Group: g.ID, Object: &o, Status: event.Degraded, Cause: why})
+		feed(event.Event{Kind: event.KindGroup, Scope: "data/database", Phase: g.Phase, Group: g.ID, Status: event.Failed, Object: &o, Cause: why, Timeout: &event.Timeout{After: time.Minute, Flag: "--readiness-timeout"}})
+		feed(event.Event{Kind: event.KindRun, Scope: "data/database", Status: event.Held, Message: g.ID})
+		s.Sel = screen.Spot{Unit: event.Unit{Phase: "releases", Group: "data/database"}}
+		for _, k := range []string{"", "enter"} {
+			if k != "" {
+				s.Update(keyPress(k))
+			}
+			expect("✗ held", "gave up after")
+			if text := ansi.Strip(s.View().Content); strings.Count(text, "gave up after") != 1 {
+				t.Errorf("the timeout is told in several places:\n%s", text)
+			}
+		}
+	})
+}
+
 // TestReportOfStack: the report of a stack speaks of releases.
 func TestReportOfStack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

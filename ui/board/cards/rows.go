@@ -172,7 +172,7 @@ func (l *Layout) releaseRows(n *graph.Node, limit int) (rows []row) {
 func (l *Layout) releaseReason(n *graph.Node) string {
 	if release := l.State.Scopes[n.ID]; release != nil && n.Status != event.Waiting {
 		if roots := release.Roots(); len(roots) > 0 {
-			return l.objectCause(roots[0].Object, phrase.Why(roots[0]))
+			return l.objectCause(roots[0].Object, roots[0].Cause) // the pane has the timeout, too
 		}
 		for g := range release.GroupStates() {
 			for _, o := range g.Objects {

@@ -143,9 +143,9 @@ func (h *Header) releaseFailures() (lines []string) {
 			continue
 		}
 		for _, r := range h.State.Scopes[n.ID].Roots() {
-			group, cause := cmp.Or(r.Group.Name, r.Group.ID), phrase.Root(r)
-			if r.Object != nil && group == r.Object.Object.String() {
-				cause = phrase.Why(r)
+			group, cause := cmp.Or(r.Group.Name, r.Group.ID), r.Cause // the pane says which timeout expired, as on the release's own board
+			if r.Object != nil && group != r.Object.Object.String() {
+				cause = r.Object.Object.String() + ": " + cause
 			}
 			lines = append(lines, h.Join(n.Name, group, h.Graph.Shorten(cause)))
 		}

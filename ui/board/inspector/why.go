@@ -155,7 +155,22 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	if o.NotAwaited() {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + judge})
 	}
+	if t := s.timeout(n, o); t != nil {
+		l = append(l, canvas.Piece{Role: theme.Text, Text: "; " + phrase.GaveUp(*t)})
+	}
 	return l
+}
+
+// timeout returns the timeout at which an object, or the first failure that a stack's release holds, made the group fail; nil if
+// none expired, or if the line of the group says so.
+func (s Subject) timeout(n *graph.Node, o *event.ObjectState) *event.Timeout {
+	if release := s.State.Scopes[n.ID]; release != nil && s.State.ReleaseRun(n.GroupState) == event.Held {
+		return release.FirstRoot().Timeout
+	}
+	if n.Status != event.Failed || s.Object == nil || n.FailedObject == nil || *n.FailedObject != o.Object {
+		return nil
+	}
+	return n.Timeout
 }
 
 // undoneWhy says what the run did to an object, and then the rollback.
