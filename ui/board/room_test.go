@@ -157,6 +157,32 @@ func TestFinishedCardsGiveRoom(t *testing.T) {
 	}
 }
 
+// TestLowestCardShowsCause: a card with one line has the cause of the worst object, not its name.
+func TestLowestCardShowsCause(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s, low := newScreen(t, 160, 45, graphAt(22, 11, 0)), 0
+		for _, n := range s.Graph.Nodes {
+			if n.Status == event.Running {
+				o := n.Objects[0].Object
+				s.feed(event.Event{Kind: event.KindDiagnosis, Phase: n.Phase, Group: n.ID, Object: &o, Cause: "image x cannot be pulled", Status: event.Degraded, Time: s.State.Now})
+			}
+		}
+		s.View()
+		for _, c := range s.board.Cards {
+			if c.Node.Degraded == 0 || c.IsLine() || c.Rect.H != cards.MinCardRows {
+				continue
+			}
+			low++
+			if l := []rune(s.lines()[c.Rect.Y+1]); !strings.Contains(string(l[c.Rect.X:c.Rect.X+c.Rect.W]), "image x") {
+				t.Errorf("the card of %s has no cause:\n%s", c.Node.ID, s.text())
+			}
+		}
+		if low == 0 {
+			t.Errorf("no card is low:\n%s", s.text())
+		}
+	})
+}
+
 // TestLowCardShowsCause: a card with two lines has the worst object and its cause, not how many others are ready: its border counts them.
 func TestLowCardShowsCause(t *testing.T) {
 	low := 0

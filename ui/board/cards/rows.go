@@ -113,6 +113,12 @@ func (l *Layout) contents(n *graph.Node, limit int) []row {
 	if limit == 1 && len(rows) == 0 && !l.IsRelease() && !slices.ContainsFunc(objects, func(o *event.ObjectState) bool { return objectRank(n, o) < 4 }) {
 		return []row{{kind: namesRow}}
 	}
+	if label, text := l.Reason(n, worst); len(rows) == 0 && limit == 1 && trouble && text != "" { // the cause matters more than the object's name
+		if label == picture.NotReady {
+			label = ""
+		}
+		return []row{{kind: reasonRow, o: worst, label: label, text: text}}
+	}
 	if len(rows) == 0 && (limit == 1 || limit == 2 && trouble) { // the border has the counts
 		return l.objectRows(nil, n, worst, limit)
 	}
