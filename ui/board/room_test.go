@@ -355,4 +355,9 @@ func TestPausedStatusIsWhole(t *testing.T) {
 	if !strings.Contains(words, "(its pods are deleted with it), 1 object Deployment/api") {
 		t.Errorf("the status is not whole:\n%s", s.text())
 	}
+	for _, want := range []string{" ‖ paused  before Deployment/api is replaced  3 waiting ", "━━ paused ━"} { // nothing is cut
+		if !strings.Contains(s.text(), want) {
+			t.Errorf("%q is missing:\n%s", want, s.text())
+		}
+	}
 }

@@ -199,7 +199,7 @@ func (l *Layout) drawFoot(n *graph.Node, x, end, y int) int {
 			text = phrase.Missing(nil)
 		}
 	case why != "":
-		text = "paused: " + why
+		text = lastFitting(end-x-2, mark.Word, "paused: "+picture.Briefly(why), "paused: "+why)
 	}
 	before, after := " ", " "
 	if l.Tight && canvas.Width(text)+2 > end-x {
@@ -360,7 +360,8 @@ func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 		return
 	}
 	mark, label, text := l.ObjectMark(n, r.o), r.label, r.text
-	why := cmp.Or(phrase.CauseAt(n.GroupState, r.o, l.Now()), r.o.Message)
+	cause := cmp.Or(phrase.CauseAt(n.GroupState, r.o, l.Now()), r.o.Message)
+	why := cause
 	tooLong := func() bool { return !r.rest && canvas.Width(label+text) > w }
 	if left := r.o.Until.Sub(l.Now()); left > 0 && r.o.Status == event.InProgress && !r.rest {
 		why = l.Join("stable in "+canvas.Span(left+time.Second-1), why)
@@ -370,7 +371,7 @@ func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 		label, text = mark.Word, l.JoinAfter(mark.Word, "", why)
 	}
 	if tooLong() && why != "" && (r.o.Status == event.InProgress || l.State.ReleaseRun(n.GroupState) != "") { // omit the status too
-		label, text = "", why
+		label, text = "", cmp.Or(cause, why)
 	}
 	l.Canvas.Line(x, y, w, canvas.Line{{Role: mark.Role, Text: label}, {Role: theme.Quiet, Text: text}})
 }

@@ -60,12 +60,17 @@ func (h *Header) fit(text string, width int) string {
 // stateFrom returns the x of the state line's text.
 func (h *Header) stateFrom() int {
 	mark, _ := h.stateMark()
-	return 1 + canvas.Width(mark.Glyph+" "+mark.Word) + 2
+	return after(mark)
 }
 
+// after returns the x of the text after a mark.
+func after(mark theme.Mark) int { return 1 + canvas.Width(mark.Glyph+" "+mark.Word) + 2 }
+
 // stateRoom returns the width of the state line's text, left of the progress bar and the counts.
-func (h *Header) stateRoom() int {
-	room := h.W - 1 - h.stateFrom()
+func (h *Header) stateRoom() int { return h.roomFrom(h.stateFrom()) }
+
+func (h *Header) roomFrom(x int) int {
+	room := h.W - 1 - x
 	if w := h.progressWidth(); w > 0 {
 		room -= w + 2
 	}
@@ -111,7 +116,11 @@ func (h *Header) runMark() (theme.Mark, string) {
 	case run == event.Held:
 		return h.Theme.HeldFailure(), h.Join(h.heldText(), h.awayText())
 	case run == event.Paused:
-		said := h.Join(h.workInReleases(), h.pauseText(), h.inFlight(), h.awayText())
+		why := h.pauseText()
+		said := h.Join(h.workInReleases(), why, h.inFlight(), h.awayText())
+		if canvas.Width(said) > h.roomFrom(after(h.Theme.Mark(string(run)))) {
+			said = strings.Replace(said, why, picture.Briefly(why), 1)
+		}
 		if alone := h.Join(said, h.endsAlone()); canvas.Width(alone) <= h.W/2 { // what it waits for matters more
 			said = alone
 		}
