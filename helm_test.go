@@ -29,7 +29,7 @@ func TestHelmFlags(t *testing.T) {
 	var lines []string
 	for _, path := range []string{
 		"history", "list", "status", "get all", "get hooks", "get manifest", "get metadata", "get notes", "get values",
-		"install", "upgrade", "rollback", "uninstall", "test",
+		"install", "upgrade", "rollback", "uninstall", "test", "template",
 	} {
 		cmd, rest, err := root.Find(strings.Fields(path))
 		if err != nil || len(rest) > 0 {

@@ -33,7 +33,7 @@ type PrintOptions struct {
 //
 // Rule R35: in the order of deployment, with lines around each group.
 func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
-	p := &printer{only: o.ShowOnly, seen: map[string]bool{}}
+	p := &printer{only: o.ShowOnly, seen: map[string]bool{}, spaced: plan == nil && len(o.ShowOnly) > 0}
 	if o.OutputDir != "" {
 		p.files = map[string]*bytes.Buffer{}
 	}
@@ -46,7 +46,11 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 	printHook := func(h *release.Hook) {
 		if !printed[h] && !o.NoHooks && (!o.SkipTests || !slices.Contains(h.Events, release.HookTest)) {
 			before := p.out.Len()
-			p.printDocument(h.Path, h.Manifest)
+			text := h.Manifest
+			if plan == nil {
+				text += "\n" // as Helm does
+			}
+			p.printDocument(h.Path, text)
 			p.hookLast = p.hookLast || p.out.Len() > before
 		}
 		printed[h] = true
@@ -70,7 +74,7 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 		return p.save(w, o.OutputDir)
 	}
 	out := p.out.Bytes()
-	if !p.hookLast && bytes.HasSuffix(out, []byte("\n\n")) {
+	if plan != nil && !p.hookLast && bytes.HasSuffix(out, []byte("\n\n")) {
 		out = out[:len(out)-1] // Helm's blank line between documents
 	}
 	_, err := w.Write(out)
@@ -103,6 +107,8 @@ type printer struct {
 	only []string // PrintOptions.ShowOnly
 	// seen are the patterns of only that a template matched.
 	seen map[string]bool
+	// spaced adds Helm's blank line after each document.
+	spaced bool
 	// hookLast is set if the last document is a hook.
 	hookLast bool
 	// files is the output by template, nil to write everything to out.
@@ -141,6 +147,9 @@ func (p *printer) printDocument(source, raw string) {
 	raw = RewriteKeys(raw) // so that kubectl can apply it
 	fmt.Fprintf(out, "---\n# Source: %s\n%s", source, raw)
 	if !strings.HasSuffix(raw, "\n") {
+		out.WriteByte('\n')
+	}
+	if p.spaced {
 		out.WriteByte('\n')
 	}
 }

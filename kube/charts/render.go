@@ -39,6 +39,11 @@ type RenderOptions struct {
 	PostRenderer       postrenderer.PostRenderer
 	PostRenderStrategy action.PostRenderStrategy
 
+	// Server is Helm's configuration for a cluster whose versions and objects the templates see, and whose kinds the manifest needs;
+	// nil to render without a cluster. TakeOwnership permits objects that belong to somebody else there.
+	Server                                  *action.Configuration
+	TakeOwnership, DisableOpenAPIValidation bool
+
 	Limits Limits
 
 	// Kindless adds documents without a kind to Rendered.Others; otherwise they are an error.
@@ -48,7 +53,7 @@ type RenderOptions struct {
 	checker          *annotationChecker
 }
 
-// Rendered is a chart rendered without a cluster.
+// Rendered is a rendered chart.
 type Rendered struct {
 	// Release is the release that Helm would install, with hooks, manifest and notes.
 	Release *release.Release
@@ -84,7 +89,7 @@ func CheckNamespace(source, name string) error {
 	return nil
 }
 
-// Render renders a chart without a cluster. It returns Helm's errors about dependencies,
+// Render renders a chart. It returns Helm's errors about dependencies,
 // schemas and templates, with secret values masked.
 func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOptions) (*Rendered, error) {
 	if err := cmp.Or(CheckReleaseName(o.Release), c.Check()); err != nil {
@@ -101,7 +106,11 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 	rel, rendering, err := c.dryRun(ctx, values, o)
 	outputs := rendering.Outputs()
 	if err != nil {
-		return nil, HideValues(c, values, fmt.Errorf("chart %s: %w", c.path, ExplainError(err, outputs, c.Name(), WrongVersionFlag)))
+		wrongVersion := WrongVersionFlag
+		if o.Server != nil {
+			wrongVersion = WrongClusterVersion
+		}
+		return nil, HideValues(c, values, fmt.Errorf("chart %s: %w", c.path, ExplainError(err, outputs, c.Name(), wrongVersion)))
 	}
 	// Decoded objects need many times the memory of their text.
 	r, err := limited(ctx, NewGuard(o.Limits), func() (*Rendered, error) { return fromRelease(rel, tree, o, rendering.parsed()) })
@@ -170,15 +179,25 @@ func limited[T any](ctx context.Context, g *Guard, do func() (T, error)) (T, err
 	return <-result, nil
 }
 
-// dryRun renders the chart with Helm's install as a client-side dry run, within the limits. It also returns the rendering, with
+// dryRun renders the chart with Helm's install as a dry run, within the limits. It also returns the rendering, with
 // the outputs of the templates even if Helm cannot parse them.
 func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptions) (*release.Release, *Rendering, error) {
 	h, err := c.Helm()
 	if err != nil {
 		return nil, &Rendering{}, err
 	}
-	r := NewRendering(ctx, h, engine.Engine{EnableDNS: o.EnableDNS, CustomTemplateFuncs: o.Funcs}, NewGuard(o.Limits))
-	r.limited, r.sorts = true, o.PostRenderer == nil // a post-renderer gets the documents before they are sorted
+	e := engine.Engine{}
+	if o.Server != nil {
+		config, err := o.Server.RESTClientGetter.ToRESTConfig()
+		if err != nil {
+			return nil, &Rendering{}, err
+		}
+		e = engine.New(config)
+	}
+	e.EnableDNS, e.CustomTemplateFuncs = o.EnableDNS, o.Funcs
+	r := NewRendering(ctx, h, e, NewGuard(o.Limits))
+	// A post-renderer gets the documents before they are sorted, and Helm checks those that it has.
+	r.limited, r.sorts = true, o.PostRenderer == nil && o.Server == nil
 	if o.checker != nil {
 		r.check = o.checker.checkTemplate
 	}
@@ -200,12 +219,16 @@ func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptio
 	return done.rel, done.rendering, done.err
 }
 
-// dryInstall runs Helm's install as a client-side dry run.
+// dryInstall runs Helm's install as a dry run.
 func dryInstall(ctx context.Context, h *chart.Chart, funcs template.FuncMap, values map[string]any, o RenderOptions) (*release.Release, error) {
-	cfg := action.NewConfiguration()
+	cfg, strategy := o.Server, action.DryRunServer
+	if cfg == nil {
+		cfg, strategy = action.NewConfiguration(), action.DryRunClient
+	}
 	cfg.CustomTemplateFuncs = funcs
 	install := action.NewInstall(cfg)
-	install.DryRunStrategy = action.DryRunClient
+	install.DryRunStrategy = strategy
+	install.TakeOwnership, install.DisableOpenAPIValidation = o.TakeOwnership, o.DisableOpenAPIValidation
 	install.Replace = true // do not check if the name is in use
 	install.ReleaseName, install.Namespace = o.Release, o.Namespace
 	install.IsUpgrade = o.IsUpgrade

@@ -22,6 +22,7 @@ func TestHelmFlags(t *testing.T) {
 		"rollback":  {"wait", "wait-for-jobs"},
 		"uninstall": {"wait"},
 		"test":      {"output"},
+		"template":  {"wait"},
 	}
 	root := newRoot(command.NewSignals(t.Context()))
 	for _, f := range flags {

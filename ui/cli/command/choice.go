@@ -47,6 +47,27 @@ func AddChoice(cmd *cobra.Command, value *string, name, short, usage string, all
 	return c
 }
 
+// The values of --dry-run.
+const (
+	DryRunNone   = "none"
+	DryRunClient = "client"
+	DryRunServer = "server"
+)
+
+// AddDryRun adds --dry-run with some of its values, of which the first one is the default. Like Helm's, it also takes true and false.
+func AddDryRun(cmd *cobra.Command, value *string, usage string, allowed ...string) {
+	c := AddChoice(cmd, value, "dry-run", "", usage, allowed...)
+	c.Unlisted = map[string]string{}
+	for word, means := range map[string]string{"1 t T true True TRUE": DryRunClient, "0 f F false False FALSE": DryRunNone} {
+		for word := range strings.FieldsSeq(word) {
+			if slices.Contains(allowed, means) {
+				c.Unlisted[word] = means
+			}
+		}
+	}
+	cmd.Flags().Lookup("dry-run").NoOptDefVal = DryRunClient
+}
+
 // alias is the value of a flag that gives another flag one of its values.
 type alias struct {
 	value *string

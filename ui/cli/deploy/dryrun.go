@@ -24,20 +24,7 @@ const (
 	dryRunUsage        = "print the result without writing anything (client and server are the same here)"
 )
 
-// addDryRun adds --dry-run, which accepts the same values as Helm's.
-func addDryRun(cmd *cobra.Command, value *string, usage string) {
-	command.AddChoice(cmd, value, "dry-run", "", usage, dryRunNone, dryRunClient, "server").Unlisted = map[string]string{
-		"1": dryRunClient, "t": dryRunClient, "T": dryRunClient, "true": dryRunClient, "True": dryRunClient, "TRUE": dryRunClient,
-		"0": dryRunNone, "f": dryRunNone, "F": dryRunNone, "false": dryRunNone, "False": dryRunNone, "FALSE": dryRunNone,
-	}
-	cmd.Flags().Lookup("dry-run").NoOptDefVal = dryRunClient
-}
-
-// Values of --dry-run.
-const (
-	dryRunNone   = "none"
-	dryRunClient = "client"
-)
+var dryRunValues = []string{command.DryRunNone, command.DryRunClient, command.DryRunServer}
 
 // dryRun prints the result of an install without a cluster.
 func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, name, ref string) error {

@@ -74,7 +74,7 @@ func (d *deployFlags) add(cmd *cobra.Command, dryRunUsage string) {
 	f := cmd.Flags()
 	d.Add(f)
 	command.AddOrder(cmd, &d.Options.Order)
-	addDryRun(cmd, &d.dryRun, dryRunUsage)
+	command.AddDryRun(cmd, &d.dryRun, dryRunUsage, dryRunValues...)
 	f.BoolVar(&d.hideSecret, "hide-secret", false, "omit Secrets from --dry-run output")
 	f.BoolVar(&d.showSecrets, "show-secrets", false, "show secret values in --dry-run output")
 	f.BoolVar(&d.options.CreateNamespace, "create-namespace", false, "create the namespace if it does not exist")
@@ -168,7 +168,7 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref
 			return restarted, err
 		}
 	}
-	if d.dryRun != dryRunNone {
+	if d.dryRun != command.DryRunNone {
 		return a.dryRunServer(cmd, spec, opts.Chart, d)
 	}
 	return exec.run(cmd, spec)
@@ -226,7 +226,7 @@ func (a *app) install(cmd *cobra.Command, flags *installFlags, r runOptions, arg
 	if err != nil {
 		return err
 	}
-	if flags.deploy.dryRun == dryRunClient {
+	if flags.deploy.dryRun == command.DryRunClient {
 		return flags.dryRun(cmd, a, name, ref)
 	}
 	if flags.run.cluster.enabled {

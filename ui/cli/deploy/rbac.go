@@ -69,7 +69,7 @@ func (a *app) rbac(cmd *cobra.Command, flags *installFlags, name, ref string) er
 	if err != nil {
 		return err
 	}
-	flags.deploy.dryRun = dryRunNone
+	flags.deploy.dryRun = command.DryRunNone
 	r.common.SkipPreflight = true // the new account must pass the checks, not this user
 	o := &flags.deploy.options
 	o.Install, o.CreateNamespace, o.ServerSide = true, true, strconv.FormatBool(flags.serverSide)

@@ -117,7 +117,7 @@ func problems(err error) (found []plan.Warning) {
 
 func isDryRun(cmd *cobra.Command) bool {
 	f := cmd.Flags().Lookup("dry-run")
-	return f != nil && f.Changed && f.Value.String() != dryRunNone && f.Value.String() != "false"
+	return f != nil && f.Changed && f.Value.String() != command.DryRunNone && f.Value.String() != "false"
 }
 
 // chartFile returns the path of a chart's Chart.yaml, or of its nearest parent that has one,

@@ -53,7 +53,7 @@ lockstep rollback shop 3 -n shop --dry-run`,
 	flags.run.addDeleteCRDs(cmd)
 	flags.run.addPastNoReturn(cmd)
 	addServerSide(cmd, &flags.ServerSide)
-	addDryRun(cmd, &flags.dryRun, dryRunUsage)
+	command.AddDryRun(cmd, &flags.dryRun, dryRunUsage, dryRunValues...)
 	f := cmd.Flags()
 	addForce(cmd, &flags.ForceConflicts, &flags.ForceReplace)
 	f.BoolVar(&flags.TakeOwnership, "take-ownership", false, "take over existing objects, even from another release")
@@ -73,7 +73,7 @@ func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, r runOptions, a
 	if n := utf8.RuneCountInString(flags.Description); n > action.MaxDescriptionLength {
 		return fmt.Errorf("--description has %d characters; the maximum is %d", n, action.MaxDescriptionLength)
 	}
-	if flags.dryRun != dryRunNone {
+	if flags.dryRun != command.DryRunNone {
 		exec = a.dryRunLines()
 	}
 	if flags.run.cluster.enabled {

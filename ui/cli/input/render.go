@@ -91,7 +91,7 @@ func (i *ChartInput) Load(ctx context.Context, a *command.App, ref string) (kube
 	return o, err
 }
 
-// RenderFlags are the flags of commands that render a chart without a cluster.
+// RenderFlags are the flags of commands that render a chart.
 type RenderFlags struct {
 	ChartInput
 	name NameFlags
@@ -100,8 +100,8 @@ type RenderFlags struct {
 	apiVersions []string
 	isUpgrade   bool
 
-	// Kindless keeps documents without a kind. Flat renders without a plan.
-	Kindless, Flat bool
+	// Kindless keeps documents without a kind. Flat renders without a plan. Server renders for the cluster, and only what it accepts.
+	Kindless, Flat, Server bool
 }
 
 func (r *RenderFlags) Add(f *pflag.FlagSet) {
@@ -174,6 +174,12 @@ func (r *RenderFlags) RenderAs(ctx context.Context, a *command.App, name, ref st
 	}
 	opts := RenderOptions(input, name, a.Settings.Namespace())
 	opts.IsUpgrade, opts.KubeVersion, opts.APIVersions, opts.Kindless = r.isUpgrade, r.kubeVersion, r.apiVersions, r.Kindless
+	if r.Server {
+		if err := a.ConnectHelm(ctx, a.Settings.Namespace()); err != nil {
+			return nil, err
+		}
+		opts.Server, opts.TakeOwnership, opts.DisableOpenAPIValidation = a.Helm, input.TakeOwnership, input.DisableOpenAPIValidation
+	}
 	rendered, err := charts.Render(ctx, input.Chart, input.Values, opts)
 	if err != nil {
 		return nil, err
