@@ -186,12 +186,18 @@ func (r *reader) divide(t *target) {
 		t.rewritten = nil
 	}
 	for _, d := range append(t.changed, t.rewritten...) {
-		if plan.InPointer(d.Pointer(), t.ignored) || d.Pointer() == "/spec/replicas" && r.isScaled(t) {
+		if t.ignores(d) || d.Pointer() == "/spec/replicas" && r.isScaled(t) {
 			t.kept = append(t.kept, d)
 		} else {
 			t.counted = append(t.counted, d)
 		}
 	}
+}
+
+// ignores reports whether the chart ignores a field, or the keys that an element of a list has lost.
+func (t *target) ignores(d manifest.Difference) bool {
+	ignored := func(d manifest.Difference) bool { return plan.InPointer(d.Pointer(), t.ignored) }
+	return ignored(d) || len(d.Rekeyed) > 0 && !slices.ContainsFunc(d.Rekeyed, func(k manifest.Difference) bool { return !ignored(k) })
 }
 
 // fields returns the fields that the cluster has otherwise and that count.
@@ -207,7 +213,13 @@ func (r *reader) fields(t *target, secrets *mask.Mask) (fields []inspect.Drifted
 	secrets.AddObject(t.live.Object)
 	shown := t.live.DeepCopy()
 	mask.Object(shown.Object, recorded.Object)
-	for _, d := range t.counted {
+	counted := t.counted
+	for n := len(counted) - 1; n >= 0; n-- { // of an element with another key, the key
+		if keys := counted[n].Rekeyed; len(keys) > 0 {
+			counted = slices.Concat(counted[:n], keys, counted[n+1:])
+		}
+	}
+	for _, d := range counted {
 		f := inspect.DriftedField{Drift: d.Drift, Subresource: d.Subresource, From: hidden(d.Recorded(recorded.Object), secrets), To: hidden(d.Live(shown.Object), secrets)}
 		f.Field, f.Pointer = secrets.Text(d.Field), secrets.Text(d.Pointer())
 		fields = append(fields, f)

@@ -27,6 +27,9 @@ type Difference struct {
 	event.Drift
 	// Subresource is the one that the manager wrote.
 	Subresource string
+	// Rekeyed are the keys of the live element that stands for a recorded one which is gone, such as a port that has another number:
+	// for the API server it is another element.
+	Rekeyed []Difference
 
 	at place
 }
@@ -108,7 +111,12 @@ func (d Difference) Keep(sent, live map[string]any) {
 			delete(p, key)
 		}
 	case []any:
-		if n, err := strconv.Atoi(key); err == nil && !d.Gone && n < len(p) {
+		switch n, err := strconv.Atoi(key); {
+		case err != nil || n >= len(p):
+		case len(d.Rekeyed) > 0:
+			at := d.Rekeyed[0].at.live
+			p[n] = valueAt(live, at[:len(at)-1])
+		case !d.Gone:
 			p[n] = d.Live(live)
 		}
 	}
@@ -249,10 +257,11 @@ type comparison struct {
 	found     []Difference
 }
 
-func (c *comparison) add(at place, gone bool, by owners) {
+// add adds a difference and returns it, nil if it does not count.
+func (c *comparison) add(at place, gone bool, by owners) *Difference {
 	written := func(m owner) bool { return m.isHelm() && (!gone || m.inWhole) }
 	if c.byHelm && !by.whole(written) {
-		return
+		return nil
 	}
 	d := Difference{Drift: event.Drift{Field: at.field, Gone: gone}, at: at}
 	for _, m := range by {
@@ -262,6 +271,7 @@ func (c *comparison) add(at place, gone bool, by owners) {
 		}
 	}
 	c.found = append(c.found, d)
+	return &c.found[len(c.found)-1]
 }
 
 // fields compares maps. typed has the values of recorded as the API server writes them.
@@ -340,11 +350,45 @@ func (c *comparison) list(at place, recorded, sent, live []any, by owners) {
 		}
 		below := at.element(elementName(element, n), n, index)
 		if index < 0 {
-			c.add(below, true, of)
+			if d := c.add(below, true, of); d != nil {
+				d.Rekeyed = rekeyed(at, n, recorded, live, by)
+			}
 			continue
 		}
 		c.value(below, element, sent[n], live[index], of)
 	}
+}
+
+// rekeyed returns the keys in which the live element that stands for the recorded one at n differs: the only one that has its name and is
+// none of the other recorded ones. Without a name, nobody must have added or removed an element.
+func rekeyed(at place, n int, recorded, live []any, by owners) []Difference {
+	nameOf := func(x any) (name string) {
+		m, _ := x.(map[string]any)
+		name, _ = m["name"].(string)
+		return name
+	}
+	found, key := -1, fieldpath.PathElement{}
+	for i, x := range live {
+		part, owned := by.partOf(x, live)
+		if !owned || part.Key == nil || nameOf(x) != nameOf(recorded[n]) || slices.ContainsFunc(recorded, func(r any) bool { return identifies(part, r) }) {
+			continue
+		}
+		if found >= 0 {
+			return nil
+		}
+		found, key = i, part
+	}
+	before, ok := recorded[n].(map[string]any)
+	if found < 0 || !ok || nameOf(before) == "" && len(recorded) != len(live) {
+		return nil
+	}
+	var c comparison
+	for _, k := range *key.Key {
+		if x, given := before[k.Name]; given && !value.Equals(k.Value, value.NewValueInterface(x)) {
+			c.add(at.element(elementName(before, n), n, found).below(k.Name), false, by.of(key).of(fieldpath.FieldNameElement(k.Name)))
+		}
+	}
+	return c.found
 }
 
 // elementName returns what people call an element of a list: its name, or else its index.

@@ -34,6 +34,9 @@ func TestDifferences(t *testing.T) {
 		"names with slashes":               {"{metadata: {annotations: {a/b.c~d: x}}}", "{metadata: {annotations: {a/b.c~d: z}}}", nil, `/metadata/annotations/a~1b.c~0d metadata.annotations[a/b.c~d]: "x" → "z" by `},
 		"an element by its key":            {"{l: [{name: a, v: 1}, {name: b, v: 1}]}", "{l: [{name: theirs}, {name: b, v: 2}, {name: a, v: 1}]}", keys(helm, "a", other, "b"), `/l/1/v l[b].v: 1 → 2 by other`},
 		"an element is gone":               {"{l: [{name: a, v: 1}, {name: b, v: 1}]}", "{l: [{name: a, v: 1}]}", keys(helm, "a", other, "x"), `/l/1 l[b]: {"name":"b","v":1} → null by `},
+		"an element has another key":       {"{l: [{name: a, port: 1}, {name: b, port: 2}]}", "{l: [{name: a, port: 1}, {name: b, port: 3}]}", ports(helm, 1, other, 3), `/l/1 l[b]: {"name":"b","port":2} → null by ; /l/1/port l[b].port: 2 → 3 by other`},
+		"the only element has another key": {"{l: [{port: 2}]}", "{l: [{port: 3}]}", ports(helm, 1, other, 3), `/l/0 l[0]: {"port":2} → null by ; /l/0/port l[0].port: 2 → 3 by other`},
+		"one of two without names is gone": {"{l: [{port: 1}, {port: 2}]}", "{l: [{port: 3}]}", ports(helm, 1, other, 3), `/l/0 l[0]: {"port":1} → null by ` + "\n" + `/l/1 l[1]: {"port":2} → null by `},
 		"an element without a default key": {"{l: [{port: 53, protocol: UDP}, {port: 53}]}", "{l: [{port: 53, protocol: UDP}]}", map[string]string{helm: `{"f:l":{"k:{\"port\":53,\"protocol\":\"UDP\"}":{".":{}}}}`}, `/l/1 l[1]: {"port":53} → null by `},
 		"a list with one owner":            {"{l: [1, 2]}", "{l: [1, 3]}", map[string]string{other: `{"f:l":{}}`, helm: `{"f:m":{}}`}, "/l/1 l[1]: 2 → 3 by other"},
 		"a list has grown":                 {"{l: [1]}", "{l: [1, 2]}", map[string]string{other: `{"f:l":{}}`}, "/l l: [1] → [1,2] by other"},
@@ -58,13 +61,17 @@ func TestDifferences(t *testing.T) {
 			for _, d := range Differences(recorded, live) {
 				from, _ := json.Marshal(d.Recorded(recorded.Object))
 				to, _ := json.Marshal(d.Live(live.Object))
-				got = append(got, fmt.Sprintf("%s %s: %s → %s by %s", d.Pointer(), d.Field, from, to, d.Manager))
+				text := fmt.Sprintf("%s %s: %s → %s by %s", d.Pointer(), d.Field, from, to, d.Manager)
+				for _, k := range d.Rekeyed {
+					text += fmt.Sprintf("; %s %s: %v → %v by %s", k.Pointer(), k.Field, k.Recorded(recorded.Object), k.Live(live.Object), k.Manager)
+				}
+				got = append(got, text)
 				d.Keep(sent.Object, live.Object)
 			}
 			if text := strings.Join(got, "\n"); text != tt.want {
 				t.Errorf("got %q, want %q", text, tt.want)
 			}
-			left := slices.DeleteFunc(Differences(sent, live), func(d Difference) bool { return strings.HasPrefix(d.Pointer(), "/l/") })
+			left := slices.DeleteFunc(Differences(sent, live), func(d Difference) bool { return strings.HasPrefix(d.Pointer(), "/l/") && len(d.Rekeyed) == 0 })
 			if len(left) > 0 {
 				t.Errorf("differences are left: %+v", left)
 			}
@@ -76,6 +83,14 @@ func TestDifferences(t *testing.T) {
 func keys(helm, a, other, b string) map[string]string {
 	element := func(name string) string {
 		return `{"f:l":{"k:{\"name\":\"` + name + `\"}":{".":{},"f:name":{},"f:v":{}}}}`
+	}
+	return map[string]string{helm: element(a), other: element(b)}
+}
+
+// ports returns owners of elements of list l whose key is a port, as keys does.
+func ports(helm string, a int, other string, b int) map[string]string {
+	element := func(port int) string {
+		return fmt.Sprintf(`{"f:l":{"k:{\"port\":%d}":{".":{},"f:name":{},"f:port":{}}}}`, port)
 	}
 	return map[string]string{helm: element(a), other: element(b)}
 }
