@@ -251,6 +251,9 @@ func (r *Repair) plan(s *session.Session, c *connect.Client, state *releaseState
 	}
 	list := differing(b, all, found)
 	apply.Phase.Groups = plan.Subset(apply.Phase.Groups, found.Repairs)
+	for _, g := range apply.Phase.Groups {
+		g.ContinueOnError = true // an object that is refused when it is written keeps only those from their repair that wait for it
+	}
 	apply.Resources = b.Resources(list)
 	b.Prefetch(s.Context, list, nil)
 	claims, err := state.claims(r.Common, b, &target, list, false)

@@ -196,3 +196,31 @@ func TestRepairOfTheRest(t *testing.T) {
 		})
 	}
 }
+
+// TestRepairGoesOn (S18): an object that is refused only when it is written keeps those groups from their repair that wait for it, and no
+// others.
+func TestRepairGoesOn(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	slow := rig.Object("apps/v1/Deployment/slow", rig.Group("slow"), "spec:", "  selector: {matchLabels: {app: slow}}", "  template:",
+		"    metadata: {labels: {app: slow}, annotations: {sandbox/ready-delay: 1s}}", "    spec: {containers: [{name: main, image: example/app:1.0}]}")
+	chart := rig.ChartOf(t, rig.ConfigMap("fixed", rig.Group("first"), "v: '1'"), rig.ConfigMap("behind", rig.Group("behind", "first"), "v: '1'"),
+		slow, rig.ConfigMap("other", rig.Group("other", "slow"), "v: '1'"))
+	r.Deploy("plain", rig.UseChart(chart, func(*kube.Deploy) {}))
+	for _, name := range []string{"fixed", "behind", "other"} {
+		change(r, "configmaps", name, types.MergePatchType, `{"data":{"v":"hacked"}}`)
+	}
+	change(r, "deployments", "slow", types.StrategicMergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"example/app:2.0"}]}}}}`)
+	op, err := r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(r, "configmaps", "fixed", types.MergePatchType, `{"immutable":true}`)
+	out := r.Run(op, nil)
+	if out.State.Exit != 1 || !strings.Contains(out.State.Message, "ConfigMap/fixed") || !strings.Contains(out.State.Message, "immutable") {
+		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
+	}
+	if behind, other := r.ConfigMapData("behind")["v"], r.ConfigMapData("other")["v"]; behind != "hacked" || other != "1" {
+		t.Errorf("the group behind the refused object has %s, the other one %s", behind, other)
+	}
+}
