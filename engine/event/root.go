@@ -39,6 +39,22 @@ func (s *State) Roots() []Root {
 	return roots
 }
 
+// Blamed returns the first of Roots, or while no group has failed, the object in trouble that was diagnosed last. Without one it is the
+// zero Root.
+func (s *State) Blamed() (last Root) {
+	if roots := s.Roots(); len(roots) > 0 {
+		return roots[0]
+	}
+	for g := range s.GroupStates() {
+		for _, o := range g.Objects {
+			if o.InTrouble() && (last.Object == nil || o.causeAt.After(last.Object.causeAt)) {
+				last = g.root(o)
+			}
+		}
+	}
+	return last
+}
+
 // FirstRoot returns the first of Roots. Without one, it is the failure of the operation itself, without a group, or the zero Root if
 // that has not failed.
 func (s *State) FirstRoot() Root {

@@ -63,19 +63,25 @@ func RootInGroup(r event.Root) string {
 // NamesObject reports whether the name of a group is that of its object, as for hooks.
 func NamesObject(g *event.GroupState, o plan.Object) bool { return g != nil && g.Name == o.String() }
 
-// WithoutGroup returns the cause of a stack's release without the group in front of the object. A screen names the release, and
-// has the group on its next line or one key away.
-func WithoutGroup(release *event.State, cause string) string {
-	group, rest, found := strings.Cut(cause, ": ")
-	if !found || release == nil {
-		return cause
+// CauseIn is CauseAt for a group of a run. If that is a release of a stack, release is its state, and the cause that of the object of
+// the release that is to blame, without the group in front of it: a screen names the release, and has the group on its next line or
+// one key away.
+func CauseIn(release *event.State, g *event.GroupState, o *event.ObjectState, now time.Time) string {
+	var r event.Root
+	if release != nil {
+		r = release.Blamed()
 	}
-	for g := range release.GroupStates() {
-		if g.ID == group && slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return strings.HasPrefix(rest, o.Object.String()+": ") }) {
-			return rest
-		}
+	if r.Object == nil {
+		return CauseAt(g, o, now)
 	}
-	return cause
+	cause := CauseAt(r.Group, r.Object, now)
+	if r.Group.Status.Over() {
+		cause = Why(r)
+	}
+	if NamesObject(r.Group, r.Object.Object) {
+		return r.Group.ID + ": " + cause
+	}
+	return r.Object.Object.String() + ": " + cause
 }
 
 // Why is Root without the object.

@@ -42,22 +42,40 @@ func TestRoot(t *testing.T) {
 	}
 }
 
-// TestWithoutGroup: the cause of a release begins with the object, unless only the group names it.
-func TestWithoutGroup(t *testing.T) {
-	api := plan.Object{Kind: "Deployment", Name: "api"}
+// TestCauseIn: the cause of a release begins with its object that has failed or, before that, was diagnosed last, unless only the group
+// names it.
+func TestCauseIn(t *testing.T) {
+	api, db, job := plan.Object{Kind: "Deployment", Name: "api"}, plan.Object{Kind: "StatefulSet", Name: "db"}, plan.Object{Kind: "Job", Name: "load"}
 	var release event.State
-	release.Apply(event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "s:api", Objects: []plan.Object{api}}}}}})
-	for cause, want := range map[string]string{
-		"s:api: Deployment/api: image cannot be pulled": "Deployment/api: image cannot be pulled",
-		"s:api: image cannot be pulled":                 "s:api: image cannot be pulled",
-		"s:web: Deployment/api: image cannot be pulled": "s:web: Deployment/api: image cannot be pulled",
-		"image cannot be pulled":                        "image cannot be pulled",
-	} {
-		if got := WithoutGroup(&release, cause); got != want {
-			t.Errorf("%q becomes %q", cause, got)
-		}
+	at := time.Unix(100, 0)
+	apply := func(e event.Event) {
+		at = at.Add(time.Second)
+		e.Time, e.Phase = at, "apply"
+		release.Apply(e)
 	}
-	if got := WithoutGroup(nil, "a: b"); got != "a: b" {
+	apply(event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{
+		{ID: "s:api", Objects: []plan.Object{api}}, {ID: "s:db", Objects: []plan.Object{db}}, {ID: job.String(), Name: job.String(), Objects: []plan.Object{job}},
+	}}}})
+	g, o := &event.GroupState{Group: &plan.Group{ID: "s"}}, &event.ObjectState{Cause: "s:db: StatefulSet/db: something: else"}
+	if got := CauseIn(nil, g, o, at); got != o.Cause {
 		t.Errorf("without a release: %q", got)
 	}
+	diagnose := func(group string, x plan.Object, cause string) {
+		apply(event.Event{Kind: event.KindGroup, Group: group, Status: event.Running})
+		apply(event.Event{Kind: event.KindDiagnosis, Group: group, Object: &x, Status: event.Degraded, Cause: cause, Message: cause})
+	}
+	check := func(want string) {
+		t.Helper()
+		if got := CauseIn(&release, g, o, at); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	check(o.Cause)
+	diagnose("s:db", db, "no room: 1 node")
+	diagnose("s:api", api, "image: cannot be pulled")
+	check("Deployment/api: image: cannot be pulled")
+	diagnose(job.String(), job, "exited with code 3")
+	check("Job/load: exited with code 3")
+	apply(event.Event{Kind: event.KindGroup, Group: "s:db", Object: &db, Status: event.Failed, Cause: "no room: 1 node", Timeout: &event.Timeout{After: time.Minute, Flag: "--timeout"}})
+	check("StatefulSet/db: no room: 1 node; gave up after 1m0s (--timeout)")
 }

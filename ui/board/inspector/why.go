@@ -143,7 +143,7 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	}
 	switch {
 	case o.Cause != "" && !o.Done(): // takes precedence over the message
-		l = append(l, canvas.Piece{Role: theme.Text, Text: ": "}, canvas.Piece{Role: theme.Strong, Text: phrase.WithoutGroup(s.State.Scopes[n.ID], phrase.CauseAt(n.GroupState, o, s.Now()))})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: ": "}, canvas.Piece{Role: theme.Strong, Text: phrase.CauseIn(s.State.Scopes[n.ID], n.GroupState, o, s.Now())})
 	case o.Message != "":
 		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + o.Message})
 	case o.Change != "" && !picture.Drifted(n, o) && o.Change.Word() != mark.Word && o.Status != event.Deleting:
@@ -230,7 +230,12 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 	if n.Status == event.AtBreakpoint || why == s.Theme.Mark(string(n.Status)).Word { // the status says so already
 		why = ""
 	}
-	why = s.Graph.Shorten(phrase.WithoutGroup(s.State.Scopes[n.ID], why))
+	if release := s.State.Scopes[n.ID]; release != nil && n.FailedObject != nil && why == phrase.Failure(n.Cause, n.Timeout) {
+		if o := n.Find(*n.FailedObject); o != nil {
+			why = phrase.Failure(phrase.CauseIn(release, n.GroupState, o, s.Now()), n.Timeout)
+		}
+	}
+	why = s.Graph.Shorten(why)
 	switch {
 	case undone != "" && picture.IsUnfinished(n.Status):
 		l = append(l, canvas.Piece{Role: theme.Text, Text: withUndone(why, undone)})

@@ -397,7 +397,7 @@ func describe(row *home.LiveRun, s *event.State) {
 		for _, o := range g.Objects {
 			if o.Degraded && !o.Done() {
 				shown = event.Degraded
-				stuck = cmp.Or(stuck, stuckAt(&op, g, o)+": "+phrase.WithoutGroup(s.Scopes[g.ID], phrase.CauseAt(g, o, s.Now)))
+				stuck = cmp.Or(stuck, stuckAt(&op, g, o)+": "+phrase.CauseIn(s.Scopes[g.ID], g, o, s.Now))
 			}
 		}
 		if op.IsStack() {
