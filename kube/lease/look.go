@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -13,6 +12,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
+	"lockstep/kube/diagnose"
 )
 
 // Status says whether a release is locked.
@@ -37,14 +37,11 @@ type State struct {
 // Warning returns the warning to print if Leases are Unavailable.
 func (s State) Warning() plan.Warning {
 	fix := ""
-	if apierrors.IsForbidden(s.Err) && !byAdmission.MatchString(s.Err.Error()) {
+	if _, denied := diagnose.DeniedRequest(s.Err); denied { // against a quota, a policy or a webhook a permission does not help
 		fix = "; to lock it, grant the permission for Leases that " + text.Program + " rbac prints"
 	}
 	return plan.Warning{Rule: "R51", Message: fmt.Sprintf("the release is not locked (%v); only Helm's pending status prevents concurrent runs%s", s.Err, fix)}
 }
-
-// byAdmission matches a refusal by a quota, a policy or a webhook, against which a permission does not help.
-var byAdmission = regexp.MustCompile(`exceeded quota|denied (the )?request`)
 
 // DeleteStale deletes the Lease of a dead run.
 func (s State) DeleteStale(ctx context.Context, c Client) error {

@@ -45,7 +45,8 @@ func TestHolderNamesTheJob(t *testing.T) { // R51
 
 // TestWarningSaysHowToLock: a missing permission can be granted; that does not help against a quota, or if the cluster serves no Leases (R51).
 func TestWarningSaysHowToLock(t *testing.T) {
-	for err, want := range map[error]bool{errDenied: true, errors.New("no such resource"): false, apierrors.NewForbidden(leasesResource, "l", errors.New("exceeded quota: few")): false} {
+	for err, want := range map[error]bool{errDenied: true, errors.New("no such resource"): false, apierrors.NewForbidden(leasesResource, "l", errors.New("exceeded quota: few")): false,
+		apierrors.NewForbidden(leasesResource, "l", errors.New("unable to create new content in namespace shop because it is being terminated")): false} {
 		w := State{Status: Unavailable, Err: err}.Warning()
 		if strings.Contains(w.Message, "lockstep rbac") != want {
 			t.Errorf("%v: %s", err, w)
