@@ -44,11 +44,11 @@ type change struct {
 //
 // So whatever the API server would refuse is found before the first write, as far as it can be known then (S3). owners are the
 // conflicts about fields that another manager owns.
-func (v *clusterView) checkChanges(planned *plannedObjects, p *session.Prepared, incoming Incoming) (out findings, owners []plan.Warning) {
+func (v *clusterView) checkChanges(planned *plannedObjects, p *session.Prepared, existing func() []change) (out findings, owners []plan.Warning) {
 	if p.Common.PlanOnly { // Operation.Changes sends all objects
 		return out, nil
 	}
-	changes := v.changes(p, incoming)
+	changes := existing()
 	errs := make([]error, len(changes))
 	concurrently(len(changes), func(i int) { errs[i] = v.tryChange(&changes[i]) })
 	changed := map[plan.Object]bool{}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,6 +40,7 @@ func checkCluster(s *session.Session, p *session.Prepared, incoming Incoming) er
 	}
 	createsSecret := p.Info.Name != "test" && p.Info.Name != "repair" && connect.RecordResource(connect.StorageDriver()) == "secrets"
 	groupsReady := p.Common.WaitStrategy() == helmclient.WaitOrdered && p.Target.Tree != nil
+	changes := sync.OnceValue(func() []change { return view.changes(p, incoming) })
 	var fieldOwners []plan.Warning
 	checks := []func() findings{
 		func() findings {
@@ -58,14 +60,14 @@ func checkCluster(s *session.Session, p *session.Prepared, incoming Incoming) er
 		func() findings { return findings{view.checkVersions(planned), nil} },
 		func() findings { return findings{nil, view.checkReadiness(planned, p)} },
 		func() findings { return findings{nil, view.checkOwners(planned)} },
-		func() findings { return findings{view.checkTemplateCRDs(incoming), nil} },
+		func() findings { return findings{view.checkTemplateCRDs(incoming, changes), nil} },
 		func() findings { return findings{checkPorts(planned, p.Target.Method), nil} },
 		func() findings { return view.checkOwn(planned, false) },
 		func() findings { return view.checkImages(planned, p) },
 		func() findings { return view.checkFields(planned, p) },
-		func() (changes findings) {
-			changes, fieldOwners = view.checkChanges(planned, p, incoming)
-			return changes
+		func() (found findings) {
+			found, fieldOwners = view.checkChanges(planned, p, changes)
+			return found
 		},
 	}
 	found := make([]findings, len(checks))

@@ -216,7 +216,7 @@ func fixOf(f diagnose.FieldFault) string {
 
 // checkTemplateCRDs warns about the objects that lose fields or become invalid when the operation applies a CRD of the chart's
 // templates that has less than the one in the cluster (R29a). Like Helm, the operation applies it nevertheless.
-func (v *clusterView) checkTemplateCRDs(incoming Incoming) []plan.Warning {
+func (v *clusterView) checkTemplateCRDs(incoming Incoming, changes func() []change) []plan.Warning {
 	b := incoming.Builder
 	if b == nil {
 		return nil
@@ -225,6 +225,14 @@ func (v *clusterView) checkTemplateCRDs(incoming Incoming) []plan.Warning {
 		f := b.Fact(i)
 		return f != nil && f.Resource.Object.GroupKind() == plan.GroupKind(crdKind) && f.Before().Version != ""
 	})
+	if len(existing) == 0 {
+		return nil
+	}
+	changed := map[plan.Object]bool{}
+	for _, c := range changes() {
+		changed[c.object] = true
+	}
+	existing = existing.Filter(func(i *resource.Info) bool { return changed[b.Fact(i).Resource.Object] }) // the others lose nothing
 	return checkAll(existing, func(i *resource.Info) []plan.Warning {
 		live, err := v.Client.Dynamic.Resource(crdResource).Get(v.Context, i.Name, metav1.GetOptions{})
 		next, ok := i.Object.(*unstructured.Unstructured)

@@ -11,6 +11,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
+	"lockstep/kube/throwaway/auditlog"
 )
 
 // TestCRDUpgradeThatLosesObjects: crds/ are not upgraded if existing objects would be invalid, or if another release owns the CRD.
@@ -83,6 +84,12 @@ func TestTemplateCRDThatLosesValues(t *testing.T) {
 	wider := strings.Replace(crdText(group, "v1"), "size: {type: string}", "size: {type: string}, mode: {type: string}", 1)
 	r.MustRun(r.Install("plain", rig.UseChart(rig.ChartOf(t, wider), nil)))
 	r.Create(rig.Object(group+"/v1/Gear/one", nil, "spec: {size: x, mode: slow}"))
+	reads := func(crd string) int {
+		return readsOfCRDs(r, group, func() { r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, crd, rig.ConfigMap("more", nil)), nil)) })
+	}
+	if same, other := reads(wider), reads(crdText(group, "v1")); same >= other {
+		t.Errorf("an upgrade reads a CRD %d times that it does not change, and %d times one that it does", same, other)
+	}
 	out := r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, crdText(group, "v1")), nil)))
 	if !out.HasWarning("R29a", "fields that the new schema of v1 lacks are lost in 1 of its 1 object: "+r.Namespace+"/one: spec.mode") {
 		t.Errorf("warnings: %v", out.State.Warnings)
@@ -91,6 +98,21 @@ func TestTemplateCRDThatLosesValues(t *testing.T) {
 	if err != nil || slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return w.Rule == "R29a" }) {
 		t.Errorf("rollback to the wider schema: %v, warnings %v", err, op.Warnings())
 	}
+}
+
+// readsOfCRDs counts how often do reads CRDs of an API group, or their metadata.
+func readsOfCRDs(r *rig.Rig, group string, do func()) int {
+	r.T.Helper()
+	start := time.Now()
+	do()
+	log, err := rig.Sandbox.Log()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return len(log.UserAgent("lockstep").Where(func(e auditlog.Event) bool {
+		return e.Verb == "get" && e.Object.Resource == "customresourcedefinitions" && strings.HasSuffix(e.Object.Name, "."+group) &&
+			e.Stage == auditlog.ResponseComplete && e.Received.After(start)
+	}))
 }
 
 // TestDeleteCRDs: a removed CRD stays while others have objects of its kind, with a warning, and --delete-crds deletes it with all
