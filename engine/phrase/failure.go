@@ -78,9 +78,6 @@ func CauseIn(release *event.State, g *event.GroupState, o *event.ObjectState, no
 	if r.Group.Status.Over() {
 		cause = Why(r)
 	}
-	if NamesObject(r.Group, r.Object.Object) {
-		return r.Group.ID + ": " + cause
-	}
 	return r.Object.Object.String() + ": " + cause
 }
 

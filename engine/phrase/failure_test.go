@@ -42,8 +42,7 @@ func TestRoot(t *testing.T) {
 	}
 }
 
-// TestCauseIn: the cause of a release begins with its object that has failed or, before that, was diagnosed last, unless only the group
-// names it.
+// TestCauseIn: the cause of a release begins with its object that has failed or, before that, was diagnosed last.
 func TestCauseIn(t *testing.T) {
 	api, db, job := plan.Object{Kind: "Deployment", Name: "api"}, plan.Object{Kind: "StatefulSet", Name: "db"}, plan.Object{Kind: "Job", Name: "load"}
 	var release event.State
@@ -54,7 +53,7 @@ func TestCauseIn(t *testing.T) {
 		release.Apply(e)
 	}
 	apply(event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{
-		{ID: "s:api", Objects: []plan.Object{api}}, {ID: "s:db", Objects: []plan.Object{db}}, {ID: job.String(), Name: job.String(), Objects: []plan.Object{job}},
+		{ID: "s:api", Objects: []plan.Object{api}}, {ID: "s:db", Objects: []plan.Object{db}}, {ID: "post-install:" + job.String(), Name: job.String(), Objects: []plan.Object{job}},
 	}}}})
 	g, o := &event.GroupState{Group: &plan.Group{ID: "s"}}, &event.ObjectState{Cause: "s:db: StatefulSet/db: something: else"}
 	if got := CauseIn(nil, g, o, at); got != o.Cause {
@@ -74,7 +73,7 @@ func TestCauseIn(t *testing.T) {
 	diagnose("s:db", db, "no room: 1 node")
 	diagnose("s:api", api, "image: cannot be pulled")
 	check("Deployment/api: image: cannot be pulled")
-	diagnose(job.String(), job, "exited with code 3")
+	diagnose("post-install:"+job.String(), job, "exited with code 3")
 	check("Job/load: exited with code 3")
 	apply(event.Event{Kind: event.KindGroup, Group: "s:db", Object: &db, Status: event.Failed, Cause: "no room: 1 node", Timeout: &event.Timeout{After: time.Minute, Flag: "--timeout"}})
 	check("StatefulSet/db: no room: 1 node; gave up after 1m0s (--timeout)")
