@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Messages of the API server about a refused request: by the authorizer, by a policy, by a webhook.
@@ -37,7 +38,11 @@ func quotaInFigures(message string) string {
 	if m == nil {
 		return message
 	}
-	used, hard := amounts(m[3]), amounts(m[4])
+	used, err := labels.ConvertSelectorToLabelsMap(m[3])
+	hard, err2 := labels.ConvertSelectorToLabelsMap(m[4])
+	if err != nil || err2 != nil {
+		return message
+	}
 	var figures []string
 	for requested := range strings.SplitSeq(m[2], ",") {
 		name, _, _ := strings.Cut(requested, "=")
@@ -52,16 +57,6 @@ func quotaInFigures(message string) string {
 		figures = append(figures, fmt.Sprintf("%s (%s left)", requested, left.String()))
 	}
 	return fmt.Sprintf("exceeded quota %s: requested %s", m[1], strings.Join(figures, ", "))
-}
-
-// amounts parses "pods=1,limits.cpu=500m".
-func amounts(list string) map[string]string {
-	all := map[string]string{}
-	for amount := range strings.SplitSeq(list, ",") {
-		name, value, _ := strings.Cut(amount, "=")
-		all[name] = value
-	}
-	return all
 }
 
 // Denied is a request for which the user lacks a permission. Resource is "" for a path, Namespace at the cluster scope.
