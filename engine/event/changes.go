@@ -30,14 +30,13 @@ func (s *State) Changes() Changes { return s.countChanges(false, s.earlier) }
 // RollbackChanges counts the changes of the rollback.
 func (s *State) RollbackChanges() Changes { return s.countChanges(true, earlierChanges{}) }
 
-// Changed returns the objects that the run with its rollback created, changed, replaced or deleted, in the order of the plan. Those of
-// earlier operations and revisions of the run come last. What the rollback has restored is none of them.
-func (s *State) Changed(c Change) (objects []plan.Object) {
+// Changed returns what the run with its rollback did to which objects, in the order of the plan: created, changed, replaced or deleted
+// them. Those of earlier operations and revisions of the run come last. What the rollback has restored is none of them.
+func (s *State) Changed() map[Change][]plan.Object {
 	left, order := s.netChanges()
+	objects := map[Change][]plan.Object{}
 	for _, o := range order {
-		if left[o] == c {
-			objects = append(objects, o)
-		}
+		objects[left[o]] = append(objects[left[o]], o)
 	}
 	return objects
 }

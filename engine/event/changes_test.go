@@ -83,7 +83,7 @@ func TestChangedWithItsRollback(t *testing.T) {
 			}
 			var got Change
 			for _, x := range []Change{Created, Configured, Replaced, Deleted} {
-				if len(s.Changed(x)) > 0 {
+				if len(s.Changed()[x]) > 0 {
 					got = x
 				}
 			}

@@ -26,12 +26,13 @@ func Changed(s *event.State) (lines []string) {
 		}
 		return lines
 	}
+	changed := s.Changed()
 	for _, c := range []event.Change{event.Created, event.Configured, event.Replaced, event.Deleted} {
-		if objects := s.Changed(c); len(objects) > 0 {
+		if objects := changed[c]; len(objects) > 0 {
 			lines = append(lines, c.Word()+": "+Objects(objects))
 		}
 	}
-	if len(lines) == 1 && len(s.Changed(event.Created)) > 0 {
+	if len(lines) == 1 && len(changed[event.Created]) > 0 {
 		return nil
 	}
 	return lines

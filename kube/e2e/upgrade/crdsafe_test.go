@@ -147,7 +147,7 @@ func TestDeleteCRDs(t *testing.T) {
 	if !out.HasWarning("R31b", name+" is deleted with all its objects (--delete-crds): "+counted) {
 		t.Errorf("warnings: %v", out.State.Warnings)
 	}
-	if deleted := out.State.Changed(event.Deleted); len(deleted) != 1 || deleted[0].String() != name {
+	if deleted := out.State.Changed()[event.Deleted]; len(deleted) != 1 || deleted[0].String() != name {
 		t.Errorf("deleted %v", deleted)
 	}
 }
