@@ -153,3 +153,29 @@ func TestSince(t *testing.T) {
 		}
 	}
 }
+
+// TestExplainKeepsWhatWasObserved: the answer of a diagnosis replaces nothing that the watch has said: which fields others have changed,
+// and that the object is ready by now.
+func TestExplainKeepsWhatWasObserved(t *testing.T) {
+	web := plan.Object{Kind: "Deployment", Namespace: "shop", Name: "web"}
+	unit := event.Unit{Phase: "apply", Group: "a"}
+	v := &View{revision: &revision{rel: &rel1.Release{Info: &rel1.Info{Status: rcommon.StatusDeployed}}}, explainer: newExplainer(), seen: make(chan struct{}), unseen: 1}
+	g := newGroup(&plan.Group{ID: "a", Objects: []plan.Object{web}}, nil, nil)
+	v.groups = map[string]*group{"a": g}
+	drift := []event.Drift{{Field: "spec.replicas", Manager: "kubectl"}}
+	finding := run.Finding{Cause: "image cannot be pulled", Degraded: true}
+	v.observe(unit, run.Observation{Object: web, Status: event.InProgress, Message: "0 of 1 available", Drift: drift, Finalizers: []string{"x"}})
+	v.explainer.start(time.Now().Add(diagnosisDelay))
+	v.explainer.finish(target{unit, web}, finding)
+	v.explain(target{unit, web}, finding)
+	if got := g.last[web]; got.Status != event.Failed || len(g.drift[web]) != 1 || len(got.Finalizers) != 1 {
+		t.Errorf("after the diagnosis: %s, drift %v, finalizers %v", got.Status, g.drift[web], got.Finalizers)
+	}
+	g.pods[web] = run.Pods{Ready: 1}
+	v.observe(unit, run.Observation{Object: web, Status: event.Ready, Drift: drift})
+	before := len(v.feed.Events())
+	v.explain(target{unit, web}, finding)
+	if after := v.feed.Events(); len(after) != before {
+		t.Errorf("a diagnosis of an object that is ready by now is published: %+v", after[before:])
+	}
+}

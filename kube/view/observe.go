@@ -125,20 +125,28 @@ func (v *View) failIfStillAbsent(unit event.Unit, o plan.Object) {
 	}
 }
 
-// explain publishes why an object is not ready. If waiting will not help, the object counts as failed, because a view has
-// no timeout.
+// explain publishes why an object is not ready, unless it has become ready meanwhile. If waiting will not help, the object counts as
+// failed, because a view has no timeout.
 func (v *View) explain(t target, found run.Finding) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	g := v.groups[t.Group]
+	if g == nil {
+		return
+	}
+	last := g.last[t.object]
+	if last.Status != event.InProgress && last.Status != event.Failed {
+		return
+	}
 	isFailure := found.Degraded
-	if g != nil && found.Cause != "" && g.last[t.object].Status == event.InProgress && len(g.last[t.object].Finalizers) > 0 {
+	if found.Cause != "" && last.Status == event.InProgress && len(last.Finalizers) > 0 {
 		found.Degraded = true // somebody deletes it, see judge
 	}
 	e := found.Event()
 	e.Phase, e.Group, e.Object = t.Phase, t.Group, &t.object
 	v.feed.Publish(e)
-	if g != nil && g.last[t.object].Status == event.InProgress && isFailure {
-		v.observeLocked(t.Unit, run.Observation{Object: t.object, Status: event.InProgress, Since: g.last[t.object].Since})
+	if last.Status == event.InProgress && isFailure {
+		last.Trouble = false // it has just been diagnosed
+		v.observeLocked(t.Unit, last)
 	}
 }
