@@ -24,7 +24,7 @@ func (s *Signs) LookAtPods(ctx context.Context, objects []plan.Object) {
 	}
 }
 
-// look lists the pods of a namespace, again if the watch has reported meanwhile that a newer one was deleted.
+// look lists the pods of a namespace, again if the watch has reported meanwhile that a newer one was deleted or has ended.
 func (w *podWatches) look(ctx context.Context, namespace string) {
 	for ctx.Err() == nil {
 		list, err := w.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
@@ -32,7 +32,8 @@ func (w *podWatches) look(ctx context.Context, namespace string) {
 			return
 		}
 		w.mu.Lock()
-		if status.ParseVersion(list.ResourceVersion) < w.lastDeleted {
+		version := status.ParseVersion(list.ResourceVersion)
+		if version < w.lastDeleted {
 			w.mu.Unlock()
 			continue
 		}
@@ -41,7 +42,7 @@ func (w *podWatches) look(ctx context.Context, namespace string) {
 			listed[list.Items[i].UID] = true
 			w.seePod(&list.Items[i], ownerOf(&list.Items[i]), 0)
 		}
-		w.keepPods(namespace, func(uid types.UID, _ podRun) bool { return listed[uid] })
+		w.keepPods(namespace, func(uid types.UID, p podRun) bool { return listed[uid] || p.version > version })
 		if !w.listed[namespace] {
 			w.listed[namespace] = true
 			for o := range w.listeners {

@@ -42,7 +42,7 @@ type podState struct {
 	owners    map[types.NamespacedName]owner // of pods
 	reported  map[types.UID]string           // the last reported trouble of each pod
 	deleted   []deletedPod                   // in the order of their deletion
-	// lastDeleted is the highest version at which a pod was deleted.
+	// lastDeleted is the highest version at which a pod was deleted, or has ended.
 	lastDeleted uint64
 }
 
@@ -251,8 +251,12 @@ func (w *podWatches) handlePod(p *corev1.Pod, deleted bool, opened int) {
 // seePod reports what is new about a pod. The caller holds the lock.
 func (w *podWatches) seePod(p *corev1.Pod, owner owner, opened int) {
 	w.owners[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = owner
+	_, known := w.runs[owner][p.UID]
 	if w.runs.put(owner, p, opened, time.Now()) {
 		w.reportPods(owner)
+	}
+	if _, counts := w.runs[owner][p.UID]; known && !counts {
+		w.lastDeleted = max(w.lastDeleted, status.ParseVersion(p.ResourceVersion))
 	}
 	if t := troubleOf(p); t != "" && t != w.reported[p.UID] && w.notify(owner, time.Time{}) {
 		w.reported[p.UID] = t

@@ -1,11 +1,16 @@
 package cluster
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"lockstep/engine/run"
 )
@@ -89,5 +94,39 @@ func TestPodRuns(t *testing.T) {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
 		})
+	}
+}
+
+// TestLookKeepsWhatTheWatchSaidLater: a list of pods that is older than what the watch has reported since drops no pod, and brings none
+// back that has ended (R22c).
+func TestLookKeepsWhatTheWatchSaidLater(t *testing.T) {
+	pod := func(name, version string, phase corev1.PodPhase) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name), ResourceVersion: version,
+			OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", Name: "db", Controller: new(true)}}}, Status: corev1.PodStatus{Phase: phase}}
+	}
+	lists := []corev1.PodList{
+		{ListMeta: metav1.ListMeta{ResourceVersion: "10"}, Items: []corev1.Pod{*pod("old", "8", corev1.PodRunning), *pod("ended", "9", corev1.PodRunning)}},
+		{ListMeta: metav1.ListMeta{ResourceVersion: "13"}, Items: []corev1.Pod{*pod("old", "8", corev1.PodRunning), *pod("ended", "12", corev1.PodFailed)}},
+	}
+	kube := fake.NewClientset()
+	w := newPodWatches(t.Context(), kube, WatchOptions{})
+	defer w.close()
+	kube.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		next := lists[0]
+		if len(lists) == 2 { // the watch is ahead of the first list
+			w.handlePod(pod("ended", "12", corev1.PodFailed), false, 1)
+			w.handlePod(pod("new", "14", corev1.PodRunning), false, 1)
+			lists = lists[1:]
+		}
+		return true, &next, nil
+	})
+	w.handlePod(pod("ended", "9", corev1.PodRunning), false, 1)
+	w.look(t.Context(), "ns")
+	var left []string
+	for uid := range w.runs[owner{"ns", "StatefulSet", "db"}] {
+		left = append(left, string(uid))
+	}
+	if slices.Sort(left); !slices.Equal(left, []string{"new", "old"}) {
+		t.Errorf("pods after the look: %q", left)
 	}
 }
