@@ -156,7 +156,7 @@ func (op *Operation) ProveApprovals(ctx context.Context, release []plan.Approval
 	at := event.ApprovalsAt{Lease: incluster.ApprovalsLease(), Plan: digest}
 	if at.Lease == "" {
 		if at, err = incluster.NewApprovals(ctx, kube, common.Namespace, common.Release, digest, op.Username(ctx), asks); err != nil {
-			return end, err
+			return end, preflight.ExplainDenied(op.client, err)
 		}
 	}
 	watching, stop := context.WithCancel(ctx)

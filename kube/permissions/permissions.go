@@ -40,6 +40,7 @@ const (
 	Lookups
 	Contents
 	Control
+	Approvals
 	Lock // an operation works without this and the following ones
 	HookWatches
 	OutsideWatches
@@ -82,6 +83,16 @@ func Commands(namespace string, lease ...string) Set {
 	all := Set{}
 	for _, verb := range []string{"get", "watch", "patch"} {
 		all.Add(Permission{Verb: verb, Resource: leases, Namespace: namespace, Use: Control}, lease...)
+	}
+	return all
+}
+
+// ForApprovals returns the permissions with which a run outside of the cluster reads approvals from the cluster: through a Lease beside
+// the release, whose name is random.
+func ForApprovals(namespace string) Set {
+	all := Set{}
+	for _, verb := range []string{"get", "list", "watch", "create", "delete"} {
+		all.Add(Permission{Verb: verb, Resource: leases, Namespace: namespace, Use: Approvals})
 	}
 	return all
 }

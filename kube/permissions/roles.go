@@ -24,6 +24,8 @@ type Roles struct {
 	Name string
 	// InCluster adds the permissions that a run with --in-cluster needs.
 	InCluster bool
+	// Approvals adds the permissions that a run with --approval-in-cluster needs.
+	Approvals bool
 	// Journal is the Secret in which runs in the cluster keep their state, in the account's namespace.
 	Journal string
 	// More are permissions that no release needs.
@@ -40,6 +42,9 @@ func (r *Roles) Add(release Release, newNamespace bool) {
 		r.permissions, r.namespaces = Set{}, map[string]*Release{}
 	}
 	r.permissions.addAll(release.Permissions())
+	if r.Approvals {
+		r.permissions.addAll(ForApprovals(release.Namespace))
+	}
 	if r.InCluster { // the name of the run's Job and Lease is random; the pod runs in the namespace of its account
 		r.permissions.Add(Permission{Verb: "get", Resource: schema.GroupResource{Group: "batch", Resource: "jobs"}, Namespace: r.Namespace, Use: JobDeleted})
 		r.permissions.addAll(Commands(r.Namespace))

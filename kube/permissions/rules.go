@@ -24,6 +24,7 @@ var comments = map[Use]string{
 	Lookups:        "What the chart's templates look up. Without these permissions they fail.",
 	Contents:       "The objects of the chart's CRDs. lockstep deletes a CRD only if nobody else has such objects.",
 	Control:        "Commands from attach and ctl to a run in the cluster, through a Lease. A run that nobody could control does not start.",
+	Approvals:      "The Lease with the approvals of a run with --approval-in-cluster. Its name is random.",
 	OutsideWatches: "Watches of objects outside the release, by name. Without these permissions lockstep reads each of them every few seconds.",
 	Lock:           "The lock of the release. Without it only Helm's pending status prevents concurrent runs.",
 	HookWatches:    "Watches of hooks, by name. Without these permissions lockstep reads each hook every few seconds.",

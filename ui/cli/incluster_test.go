@@ -154,6 +154,10 @@ func TestRunInTheCluster(t *testing.T) {
 	fanout := filepath.Join(data, "charts", "fanout")
 	roles := here.run(0, "rbac", "s", fanout, "-n", ns, "--in-cluster", "--service-account", "exact")
 	testcluster.Get(t).Apply(t, testcluster.Parse(t, roles[strings.Index(roles, "apiVersion:"):])...)
+	if s := here.run(2, "install", "s", fanout, "-n", ns, "--approve-before", "left-1", "--approval-in-cluster", "--kube-as-user", "system:serviceaccount:"+ns+":exact"); !strings.Contains(s, "leases.coordination.k8s.io [list]") ||
+		!strings.Contains(s, "lockstep rbac s "+fanout+" -n "+ns+" --approval-in-cluster") {
+		t.Errorf("approvals in the cluster without the permissions for them: %s", s)
+	}
 	started, closed := here.start("install", "s", fanout, "-n", ns, "--in-cluster", "--service-account", "exact", "--no-tui", "--step")
 	started.await(t, "install s: chart")
 	as := func(user, command string) []string {
@@ -166,6 +170,9 @@ func TestRunInTheCluster(t *testing.T) {
 	}
 	if s := elsewhere.run(1, as("viewer", "ctl s step")...); !strings.Contains(s, "step refused") || !strings.Contains(s, "viewer") {
 		t.Errorf("a step by a viewer: %q", s)
+	}
+	if s := elsewhere.run(2, as("viewer", "ctl other approve")...); !strings.Contains(s, "leases.coordination.k8s.io [list]") || strings.Contains(s, "no live run") {
+		t.Errorf("an approval by somebody who may not look for the run: %s", s)
 	}
 	if s := elsewhere.run(0, as("operator", "ctl s step -o json")...); !strings.Contains(s, `"by":"operator"`) {
 		t.Errorf("the reply to a step does not name the operator: %s", s)

@@ -51,7 +51,7 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 			needing = "these releases need"
 		}
 		return fmt.Errorf("%s needs --service-account NAME; create one with the permissions %s: %s | kubectl apply -f -",
-			c.requestedBy(cmd), needing, rbacCommand(cmd, a.Settings.Namespace()))
+			c.requestedBy(cmd), needing, rbacCommand(cmd, a.Settings.Namespace(), "--in-cluster"))
 	}
 	if len(r.common.Approve) > 0 && !p.printOnly {
 		return errors.New("--approve cannot be combined with --in-cluster, where somebody else approves: " + text.Program + " ctl " + p.release + " approve GROUP")

@@ -43,6 +43,7 @@ func (a *app) newRBAC() *cobra.Command {
 		Example: `lockstep rbac shop ./shop -n shop | kubectl apply -f -
 lockstep rbac shop ./shop -n shop --service-account deployer -f prod.yaml
 lockstep rbac shop ./shop -n shop --in-cluster   # for install --in-cluster
+lockstep rbac shop ./shop -n shop --approval-in-cluster   # for install --approval-in-cluster
 lockstep rbac shop ./shop --sandbox              # without a cluster
 lockstep rbac -f helmfile.yaml`,
 		Args: command.Args(2, 2), ValidArgsFunction: a.CompleteRelease(input.CompleteChart(1, 1)),
@@ -58,9 +59,11 @@ lockstep rbac -f helmfile.yaml`,
 	flags.run.cluster.account = "lockstep"
 	f.Lookup("service-account").Usage, f.Lookup("service-account").DefValue = "name of the ServiceAccount", "lockstep"
 	f.Lookup("in-cluster").Usage = "also print the permissions for --in-cluster"
+	f.Lookup("approval-in-cluster").Usage = "also print the permissions for --approval-in-cluster"
 	a.addStack(cmd, &flags.run, &flags.deploy.ChartInput, a.rbacStack)
 	hideFlags(cmd, forRuns...)
 	hideFlags(cmd, "output", "skip-preflight", "create-namespace", "on-hangup", "description", "labels", "render-subchart-notes", "image", "keep-for")
+	f.Lookup("approval-in-cluster").Hidden = false
 	return cmd
 }
 
@@ -75,7 +78,7 @@ func (a *app) rbac(cmd *cobra.Command, flags *installFlags, name, ref string) er
 	o.Install, o.CreateNamespace, o.ServerSide = true, true, strconv.FormatBool(flags.serverSide)
 	err = a.deploy(cmd, &flags.deploy, r, name, ref, (*kube.Client).PrepareUpgrade, executor{run: func(cmd *cobra.Command, spec operationSpec) error {
 		return a.preview(cmd, spec, func(_ context.Context, op *kube.Operation) error {
-			return a.writeRoles(cmd, flags.run.cluster, op.Info().Namespace, op.Info().Release, nil, op)
+			return a.writeRoles(cmd, &flags.run, op.Info().Namespace, op.Info().Release, nil, op)
 		})
 	}})
 	return suggestSandbox(err)
@@ -107,7 +110,7 @@ func (a *app) rbacStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 			if len(ops) > 1 {
 				a.DisplayAs(cmd, report.ModeText).Print(fmt.Sprintf("---\n# For the cluster in context %s.\n", kubeContext))
 			}
-			if err := a.writeRoles(cmd, flags.run.cluster, a.Settings.Namespace(), stack.Info().Release, stack.StepPermissions(contexts[kubeContext]), ops[contexts[kubeContext]]...); err != nil {
+			if err := a.writeRoles(cmd, flags.run, a.Settings.Namespace(), stack.Info().Release, stack.StepPermissions(contexts[kubeContext]), ops[contexts[kubeContext]]...); err != nil {
 				return err
 			}
 		}
@@ -116,11 +119,13 @@ func (a *app) rbacStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 }
 
 // writeRoles prints the roles for releases and with more permissions, and the warnings of their plans.
-func (a *app) writeRoles(cmd *cobra.Command, c clusterFlags, namespace, name string, more kube.Permissions, ops ...*kube.Operation) error {
+func (a *app) writeRoles(cmd *cobra.Command, r *runFlags, namespace, name string, more kube.Permissions, ops ...*kube.Operation) error {
 	for _, op := range ops {
 		a.Display(cmd).Warnings(op.Warnings())
 	}
-	return kube.WriteRoles(cmd.OutOrStdout(), kube.Roles{Account: c.account, Namespace: namespace, Name: name, InCluster: c.enabled, More: more}, ops...)
+	return kube.WriteRoles(cmd.OutOrStdout(), kube.Roles{
+		Account: r.cluster.account, Namespace: namespace, Name: name, InCluster: r.cluster.enabled, Approvals: r.provenApprovals, More: more,
+	}, ops...)
 }
 
 // rbacCommandInPod returns the command that prints the permissions for a run in the cluster, in its pod: there, the chart or the
@@ -133,9 +138,18 @@ func rbacCommandInPod(cmd *cobra.Command) string {
 	return text.Program + " rbac -f HELMFILE --in-cluster"
 }
 
+// suggestRoles adds to a refusal of --approval-in-cluster how to print the missing permissions.
+func suggestRoles(cmd *cobra.Command, namespace string, err error) error {
+	if _, ok := errors.AsType[*kube.Refusal](err); ok {
+		return fmt.Errorf("%w; to print all permissions that the run needs: %s", err, rbacCommand(cmd, namespace, "--approval-in-cluster"))
+	}
+	return err
+}
+
 // rbacCommand returns the command that prints the permissions for the same chart or helmfile, with -n for the namespace.
 // For a helmfile, -n also moves its releases, so it is added only if the user has set it.
-func rbacCommand(cmd *cobra.Command, namespace string) string {
+// flag is that of the run, such as --in-cluster.
+func rbacCommand(cmd *cobra.Command, namespace, flag string) string {
 	args := cmd.Flags().Args()
 	namespaced := len(args) > 0
 	switch deploys := cmd.Name() == "install" || cmd.Name() == "upgrade"; {
@@ -150,5 +164,5 @@ func rbacCommand(cmd *cobra.Command, namespace string) string {
 	if namespaced {
 		args = append(args, "-n", namespace)
 	}
-	return text.Program + " rbac " + command.ShellJoin(args) + " --in-cluster"
+	return text.Program + " rbac " + command.ShellJoin(args) + " " + flag
 }

@@ -35,7 +35,7 @@ func (a *app) runOperation(cmd *cobra.Command, client *kube.Client, op *kube.Ope
 	if spec.provenApprovals {
 		end, err := op.ProveApprovals(cmd.Context(), nil, nil)
 		if err != nil {
-			return nil, err
+			return nil, suggestRoles(cmd, op.Info().Namespace, err)
 		}
 		defer end()
 	}
@@ -267,7 +267,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 	job, err := client.StartTask(cmd.Context(), task)
 	if err != nil {
 		if errors.Is(err, kube.ErrNoAccount) {
-			err = fmt.Errorf("%w: %s --service-account %s | kubectl apply -f -", err, rbacCommand(cmd, task.Namespace), task.ServiceAccount)
+			err = fmt.Errorf("%w: %s --service-account %s | kubectl apply -f -", err, rbacCommand(cmd, task.Namespace, "--in-cluster"), task.ServiceAccount)
 		}
 		return err
 	}

@@ -284,7 +284,7 @@ func (a *app) runStackOperation(cmd *cobra.Command, r runOptions, stack *kube.St
 	if r.provenApprovals {
 		end, err := stack.ProveApprovals(cmd.Context())
 		if err != nil {
-			return err
+			return suggestRoles(cmd, a.Settings.Namespace(), err)
 		}
 		defer end()
 	}

@@ -49,15 +49,18 @@ func clusterApprovals(now *event.State) (all []asked, found bool) {
 }
 
 // approveElsewhere writes approvals for the run of a release on another machine, which this one cannot reach: of the named
-// group, or else of all that it asks for. notFound is why there is no other run.
+// group, or else of all that it asks for. notFound says that there is no other run.
 func (a *app) approveElsewhere(cmd *cobra.Command, name, group string, notFound error) error {
 	client, err := a.Connect()
 	if err != nil {
 		return notFound
 	}
 	at, asks, err := client.FindApprovals(cmd.Context(), a.Settings.Namespace(), name)
-	if err != nil || at == nil {
-		return errors.Join(notFound, err)
+	switch {
+	case err != nil: // there may be one
+		return fmt.Errorf("find the run of release %s on another machine: %w", name, client.ExplainDenied(err))
+	case at == nil:
+		return notFound
 	}
 	var all []asked
 	for _, ask := range asks {
