@@ -111,6 +111,34 @@ func TestAProvenApprovalGivesNoOther(t *testing.T) {
 		"0.0s resume refused (the run is not paused)")
 }
 
+// TestCommandsBeforeThePlan (R48): a command for a group counts even if it comes before the plan, as an approval does that is in the
+// cluster when the run starts (R42a). It is always answered, once.
+func TestCommandsBeforeThePlan(t *testing.T) {
+	phase := event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: asking(groupsOf("a: p", "b < a: q"), "b")}
+	inBubble(t, Options{}, func(b *rig) {
+		for _, name := range []event.CommandName{event.Break, event.Approve} {
+			b.command(name, "c:b")
+		}
+		b.command(event.Approve, "c:x")
+		b.e.Announce(phase)
+		r := b.e.Start(Stage{Phase: phase, Cluster: newFake(nil)})
+		synctest.Wait()
+		b.command(event.Resume, "")
+		if err := r.Wait(); err != nil {
+			t.Error(err)
+		}
+		b.e.Finish(End{Status: event.Succeeded})
+		want(t, b.trace(), "0.0s breakpoint c:b set", "0.0s break accepted", "0.0s approve accepted", `0.0s approve refused (no group "c:x")`,
+			"0.0s c:a running", "0.0s c:a ready", "0.0s c:b held (breakpoint)", "0.0s run paused (breakpoint c:b)", "0.0s c:b waiting",
+			"0.0s run running", "0.0s resume accepted", "0.0s c:b running", "0.0s c:b ready")
+	})
+	inBubble(t, Options{}, func(b *rig) { // there is no plan
+		b.command(event.Approve, "c:b")
+		b.e.Finish(End{Status: event.Failed})
+		want(t, b.trace(), `0.0s approve refused (no group "c:b")`)
+	})
+}
+
 // TestNothingStartsWithoutItsApproval sends random commands to random plans: no group is ever running before each of its
 // approvals was given, and once all are, the run ends.
 func TestNothingStartsWithoutItsApproval(t *testing.T) { // R42a

@@ -14,6 +14,9 @@ type loop struct {
 	requests       context.Context
 	cancelRequests context.CancelFunc
 	endRetries     context.CancelCauseFunc
+	// early are the commands for groups that came before the plan, which planned says is known.
+	early   []commanded
+	planned bool
 }
 
 // diagnoseTimeout limits one diagnosis.
@@ -45,12 +48,35 @@ func (l *loop) run() {
 	}
 }
 
+// handle passes a message to the machine. Commands for groups wait for the plan: an approval may be in the cluster already when the
+// run starts.
 func (l *loop) handle(msg message) {
-	if msg, ok := msg.(asked); ok {
+	switch msg := msg.(type) {
+	case asked:
 		msg.answer(l)
 		return
+	case commanded:
+		if !l.planned && msg.command.Group != "" {
+			l.early = append(l.early, msg)
+			return
+		}
+	case transitionRequested: // it may end the run
+		l.handleEarly()
 	}
 	l.perform(l.machine.handle(time.Now(), msg))
+	switch msg.(type) {
+	case announced, stageStarted:
+		l.handleEarly()
+	}
+}
+
+// handleEarly passes on the commands that came before the plan.
+func (l *loop) handleEarly() {
+	early := l.early
+	l.early, l.planned = nil, true
+	for _, msg := range early {
+		l.perform(l.machine.handle(time.Now(), msg))
+	}
 }
 
 func (l *loop) perform(effects []effect) {
