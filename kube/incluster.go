@@ -30,6 +30,7 @@ import (
 	"lockstep/kube/lease"
 	"lockstep/kube/permissions"
 	"lockstep/kube/preflight"
+	"lockstep/kube/release"
 )
 
 // ErrNoAccount is wrapped by the error of StartTask about a ServiceAccount that does not exist.
@@ -188,7 +189,19 @@ func (c *Client) OpenJournal(ctx context.Context, timeout time.Duration) (*journ
 	if err := c.awaitServer(ctx, timeout); err != nil {
 		return nil, err
 	}
-	return incluster.OpenJournal(ctx, c.Clientset)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var j *journal.Journal
+	err := release.Retry(ctx, func() (err error) {
+		if j, err = incluster.OpenJournal(ctx, c.Clientset); err == nil {
+			err = j.Err()
+		}
+		return err
+	})
+	if j != nil { // it says why it cannot be written
+		err = nil
+	}
+	return j, err
 }
 
 // awaitServer waits until the API server responds.

@@ -162,12 +162,14 @@ var ErrReplaced = errors.New("another pod of this Job has taken over the run")
 type Journal struct {
 	store  Store
 	before map[string]Kept // what earlier pods have kept
+	err    error           // see Err
 
 	mu    sync.Mutex // guards the field below, and serializes writes
 	state state
 }
 
-// Open reads a journal and makes the given process its writer.
+// Open reads a journal and makes the given process its writer. If an earlier pod has begun the run, an error of the write is that of
+// Err: the journal says what has been written so far, and this process must end the run.
 func Open(ctx context.Context, store Store, writer string) (*Journal, error) {
 	j := &Journal{store: store}
 	for {
@@ -188,10 +190,23 @@ func Open(ctx context.Context, store Store, writer string) (*Journal, error) {
 		if err == nil {
 			return j, nil
 		}
-		if !errors.Is(err, ErrChanged) || ctx.Err() != nil {
-			return nil, err
+		if errors.Is(err, ErrChanged) && ctx.Err() == nil {
+			continue
 		}
+		if _, begun := j.Begun(); begun {
+			j.err = err
+			return j, nil
+		}
+		return nil, err
 	}
+}
+
+// Err returns why this process could not become the writer, nil if it is.
+func (j *Journal) Err() error {
+	if j == nil {
+		return nil
+	}
+	return j.err
 }
 
 // Begun returns when the first pod began the run, and whether that was an earlier one.
@@ -219,6 +234,14 @@ type Entry struct {
 	journal *Journal
 	id      string
 	before  Kept
+}
+
+// Err returns Journal.Err.
+func (e *Entry) Err() error {
+	if e == nil {
+		return nil
+	}
+	return e.journal.Err()
 }
 
 // Before returns what earlier pods have kept.

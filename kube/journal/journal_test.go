@@ -182,3 +182,36 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestUnwritable (S13): a process that cannot become the writer knows what earlier ones have kept, so that it can end the run. If there
+// was none, it does not start.
+func TestUnwritable(t *testing.T) {
+	shared, refused := &memory{}, errors.New("refused by a policy")
+	refuse := func() error { return refused }
+	shared.fail = refuse
+	if j, err := Open(t.Context(), &memoryStore{memory: shared}, "first"); j != nil || !errors.Is(err, refused) {
+		t.Errorf("nothing has begun: %v", err)
+	}
+	shared.fail = nil
+	first, err := Open(t.Context(), &memoryStore{memory: shared}, "first")
+	if err == nil {
+		err = first.Entry("").Keep(t.Context(), func(k *Kept) { k.Start = &Start{Last: 3} })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared.fail = refuse
+	next, err := Open(t.Context(), &memoryStore{memory: shared}, "next")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, begun := next.Begun(); !begun || !errors.Is(next.Err(), refused) || !errors.Is(next.Entry("").Err(), refused) || next.Entry("").Before().Start.Last != 3 {
+		t.Errorf("begun %v, %v, kept %+v", begun, next.Err(), next.Entry("").Before())
+	}
+	if err := next.Entry("").Keep(t.Context(), func(*Kept) {}); !errors.Is(err, refused) {
+		t.Errorf("kept: %v", err)
+	}
+	if first.Err() != nil || (*Journal)(nil).Err() != nil || (*Entry)(nil).Err() != nil {
+		t.Error("the others can write")
+	}
+}

@@ -21,6 +21,17 @@ import (
 // edit, and what commands and breakpoints have decided. The next pod plans from there, and ends the run if an earlier pod
 // had begun to end it.
 
+// checkStart returns the error of check, unless it is nil, and why this pod cannot keep anything. A stack looks at the latter itself.
+func checkStart(common Common, check func() error) (err error) {
+	if check != nil {
+		err = check()
+	}
+	if common.Stack == "" {
+		err = errors.Join(err, common.Journal.Err())
+	}
+	return err
+}
+
 // keepStart keeps the state of the release before the operation's first write to it, unless an earlier pod has.
 func (op *Operation) keepStart(ctx context.Context) error {
 	c := op.prepared.Common

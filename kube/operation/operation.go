@@ -124,12 +124,10 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, e ending, c
 		return nil, err
 	}
 	*common = completed
-	if check != nil {
-		if err := check(); err != nil && common.Journal.Before().Start == nil {
-			return nil, err
-		} else if err != nil {
-			makePlan = func(*session.Session, *connect.Client) (*Operation, error) { return nil, err }
-		}
+	if failed := checkStart(*common, check); failed != nil && common.Journal.Before().Start == nil {
+		return nil, failed
+	} else if failed != nil {
+		makePlan = func(*session.Session, *connect.Client) (*Operation, error) { return nil, failed }
 	}
 	ctx, cancel := common.WithTimeout(ctx)
 	defer cancel()

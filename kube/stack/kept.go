@@ -153,7 +153,7 @@ func (s *Stack) continueEnding() (ended bool, err error) {
 			_ = m.op.DeleteDeadLease() // it expires
 		}
 	}
-	if operation.ShouldRollBack(s.opts.Common, begun.Command) { // it marks what the earlier pod left
+	if operation.ShouldRollBack(s.opts.Common, begun.Command) && s.opts.Journal.Err() == nil { // it marks what the earlier pod left
 		return true, s.fail(begun.Cause)
 	}
 	return true, s.fail(errors.Join(append([]error{begun.Cause}, s.recover()...)...))

@@ -78,7 +78,7 @@ func (s *Stack) prepare(ctx context.Context, connectTo Connect) error {
 	if err := s.assignApprovals(); err != nil {
 		return err
 	}
-	if err := errors.Join(notPruned, s.planAll(ctx)); err != nil {
+	if err := errors.Join(s.opts.Journal.Err(), notPruned, s.planAll(ctx)); err != nil {
 		if slices.ContainsFunc(s.members, (*member).changedEarlier) {
 			s.unplanned = err // Run ends what an earlier pod began (S13)
 			return nil

@@ -12,7 +12,9 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
@@ -103,6 +105,68 @@ func TestTakenBeforeItStarts(t *testing.T) {
 	state, _ := b.run(s, err, nil)
 	if got := b.history("a", "b"); state.Exit != 1 || got[0] != "a 3 deployed" || got[1] != "b 2 deployed" || !strings.Contains(phrase.Reason(state), "somebody else created") {
 		t.Errorf("exit %d, history %v: %s", state.Exit, got, phrase.Reason(state))
+	}
+}
+
+// TestNextPodCannotKeep (S13, R34): a pod was killed, and the next one cannot write the journal, because a policy refuses that now. It
+// ends the run as failed: no release stays pending, no lock is left, and it does not say that nothing was written.
+func TestNextPodCannotKeep(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	good := rig.DirOf(t, rig.ConfigMap("{{ .Release.Name }}", nil))
+	bad := rig.ChartOf(t, rig.Deployment("app", nil, "1h"))
+	refuses := func(string) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "lockstep-t-journal", errors.New("frozen by a policy"))
+	}
+	pend := func(name string) {
+		records := b.Helm().Releases
+		stored, err := records.Last(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		killed := stored.(*rel1.Release)
+		if killed.Info.Status = rcommon.StatusPendingInstall; records.Update(killed) != nil {
+			t.Fatalf("revision %d of %s cannot be written", killed.Version, name)
+		}
+	}
+	check := func(state *event.State, releases ...string) {
+		t.Helper()
+		leases, err := b.Cluster.CoordinationV1().Leases(b.Namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.history(releases...); state.Exit != 1 || state.Code == event.NothingWritten || !strings.Contains(phrase.Reason(state), "frozen by a policy") || slices.ContainsFunc(got, func(h string) bool { return strings.Contains(h, "pending") }) || len(leases.Items) > 0 {
+			t.Errorf("exit %d (%s), history %v, %d leases: %s", state.Exit, state.Code, got, len(leases.Items), phrase.Reason(state))
+		}
+	}
+	for _, rollback := range []bool{false, true} {
+		store := &memory{forgets: true}
+		for _, next := range []bool{false, true} {
+			j := rig.OpenJournal(t, store)
+			op, err := b.Install("plain", rig.UseChart(bad, func(i *kube.Deploy) {
+				i.Journal, i.Job, i.ReadinessTimeout, i.RollbackOnFailure = j.Entry(""), b.Namespace+"/job", 2*time.Second, rollback && next
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := b.Run(op, nil)
+			if next {
+				check(&out.State, "t")
+				continue
+			}
+			pend("t")
+			store.refuses = refuses
+		}
+		store = &memory{forgets: true}
+		pod := b.pods(store)
+		stack := []release{{Name: "a", Dir: good}, {Name: "b", Dir: rig.DirOf(t, rig.Deployment("b", nil, "1h")), Needs: []string{"a"}}}
+		s, err := pod(false, false, stack...)
+		b.run(s, err, nil)
+		pend("b")
+		store.refuses = refuses
+		s, err = pod(false, rollback, stack...)
+		state, _ := b.run(s, err, nil)
+		check(state, "a", "b")
 	}
 }
 

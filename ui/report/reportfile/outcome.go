@@ -164,13 +164,17 @@ func setCause(s *event.State, reasons []plan.Warning) {
 	}
 }
 
-// NotStartedEvent returns the only event of an operation that did not start. o is the result of NotStarted.
+// NotStartedEvent returns the only event of an operation that did not start. o is the result of NotStarted. If it exits as failed, an
+// earlier process has begun the operation, and may have written.
 func NotStartedEvent(o *Outcome) event.Event {
-	return event.Event{
+	e := event.Event{
 		Seq: 1, Time: o.Ended, Kind: event.KindOperation, Operation: &o.Operation,
-		Status: o.Status, Exit: &o.Exit, Message: text.CollapseSpace(o.Message), Outcome: phrase.NothingWritten, Code: event.NothingWritten,
-		Object: o.Object, Cause: o.Cause, Evidence: o.Evidence,
+		Status: o.Status, Exit: &o.Exit, Message: text.CollapseSpace(o.Message), Object: o.Object, Cause: o.Cause, Evidence: o.Evidence,
 	}
+	if o.Exit != event.ExitFailed {
+		e.Outcome, e.Code = phrase.NothingWritten, event.NothingWritten
+	}
+	return e
 }
 
 func newGroupOutcome(s *event.State, g *event.GroupState) GroupOutcome {

@@ -67,6 +67,15 @@ func TestReports(t *testing.T) {
 	}
 }
 
+// TestNotStartedEvent: only an operation that no process has begun has written nothing.
+func TestNotStartedEvent(t *testing.T) {
+	for exit, want := range map[int]string{event.ExitNothingWritten: event.NothingWritten, event.ExitAborted: event.NothingWritten, event.ExitFailed: ""} {
+		if e := NotStartedEvent(NotStarted(install, time.Time{}, exit, errors.New("no"), nil)); e.Code != want || (e.Outcome == "") != (want == "") {
+			t.Errorf("exit %d: %q, %q", exit, e.Code, e.Outcome)
+		}
+	}
+}
+
 // TestJunitRegression expects that an object that is no longer ready is no error of an operation that succeeded.
 func TestJunitRegression(t *testing.T) {
 	o := plan.Object{Kind: "Deployment", Name: "api"}
