@@ -202,6 +202,9 @@ func (s *State) applyOperation(e Event) {
 	if e.Exit != nil {
 		s.Exit, s.Outcome, s.Code, s.Release, s.Unchecked = *e.Exit, e.Outcome, e.Code, e.Release, e.Unchecked
 		s.NoStatus, s.NotAwaited, s.Newer, s.Results = e.NoStatus, e.NotAwaited, e.Newer, e.Results
+		if n := s.Newer; n != nil && n.Author != "" && n.Revision == s.Operation.Revision { // the run was about to create it
+			s.Operation.Revision = 0
+		}
 	}
 }
 

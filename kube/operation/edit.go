@@ -11,6 +11,7 @@ import (
 
 	chartcommon "helm.sh/helm/v4/pkg/chart/common/util"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/engine/event"
@@ -93,14 +94,17 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 	return &Edit{operation: edited, opts: up, replaced: running}, nil
 }
 
-// checkBase returns a *changedError if the run has not created its revision yet, and the edited one would follow another revision
-// than the run started from: somebody else has deployed that in the meantime (R51b). Later, the ledger finds it.
+// checkBase returns a *changedError if the edited revision would follow another one than that of the run or, if that is not created
+// yet, the one that the run started from: somebody else has deployed it in the meantime (R51b).
 func (op *Operation) checkBase(edited *Operation) error {
-	p := edited.prepared
-	if p.Common.RunInProgress.Revision > 0 {
-		return nil
+	p, base := edited.prepared, op.prepared.Last
+	if own := p.Common.RunInProgress.Revision; own > 0 {
+		if p.Last != nil && p.Last.Version == own {
+			return nil
+		}
+		base = &rel1.Release{Version: own}
 	}
-	return changedSince(p.Common.Release, op.prepared.Last, p.Last)
+	return changedSince(p.Common.Release, base, p.Last)
 }
 
 // remoteEdit handles an edit command from another process. It publishes a refusal if the edit is invalid.
@@ -264,6 +268,9 @@ func (r *runner) startEditedRevision(a *attempt, edit *Edit) (ended bool, cause 
 		replaced, sweepErr = a.finalize(run.ErrReplaced)
 		if sweepErr != nil {
 			r.engine.Publish(event.Event{Kind: event.KindWarning, Message: sweepErr.Error()})
+		}
+		if op.lost() != nil { // as the last look at the records showed: there will be no edited revision
+			return false, nil
 		}
 	}
 	op.mu.Lock()

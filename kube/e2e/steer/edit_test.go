@@ -332,6 +332,45 @@ func TestEditReplacesAFailedJob(t *testing.T) {
 	r.MustRun(r.Upgrade("plain", up))
 }
 
+// TestEditOfALostRelease (R51b, R48): Helm rolls the release back while the run is paused behind its own revision. An edit is refused
+// then; after an edit, the run stops. The outcome names only revisions that the run has created as its own.
+func TestEditOfALostRelease(t *testing.T) {
+	t.Parallel()
+	for edited, own := range map[bool]int{false: 2, true: 0} {
+		t.Run(fmt.Sprintf("edited before %t", edited), func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			chart := rig.ChartOf(t, rig.ConfigMap("a", rig.Group("one"), "v: {{ .Values.v }}"), rig.ConfigMap("b", rig.Group("two", "one"), "v: {{ .Values.v }}"))
+			values := func(v string) map[string]any { return map[string]any{"v": v} }
+			r.Deploy("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Values = values("one") }))
+			op, err := r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Values, u.BreakOn = values("two"), []string{"two"} }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			helm := func() { r.MustHelm("rollback", "t", "1", "--force-conflicts") }
+			resume := func() event.Command { return event.Command{Name: event.Resume} }
+			steps := []func() event.Command{func() event.Command {
+				helm()
+				if _, err := op.Edit(t.Context(), values("edited"), nil); err == nil || !strings.Contains(err.Error(), "now revision 3, deployed, by helm") {
+					t.Errorf("the edit: %v", err)
+				}
+				return resume()
+			}}
+			if edited {
+				steps = []func() event.Command{editCommand(r, op, values("edited"), nil), func() event.Command { helm(); return resume() }}
+			}
+			out := r.Run(op, sendWhenPaused(r, op, steps...))
+			s := out.State
+			if out.Err == nil || s.Operation.Revision != own || s.Newer == nil || s.Newer.Revision != 3 || s.Newer.Author != "helm" {
+				t.Errorf("%v: own revision %d, want %d; newer %v", out.Err, s.Operation.Revision, own, s.Newer)
+			}
+			if got := r.ConfigMapData("a")["v"] + r.ConfigMapData("b")["v"]; got != "oneone" {
+				t.Errorf("the ConfigMaps have %q", got)
+			}
+		})
+	}
+}
+
 // TestEditAfterAnotherWriter: while a run is paused before its first write, Helm upgrades the release. An edit then is refused, and
 // one that was prepared before ends the run: neither is deployed over Helm's revision (R46, R51b).
 func TestEditAfterAnotherWriter(t *testing.T) {

@@ -214,13 +214,15 @@ func (s suggester) afterDeploy(state *event.State, ref string, saved []string, s
 		words := s.again(state, args, []string{"--wait=hookOnly"}, append(without, "order", "wait")...)
 		next = append(next, withComment(words, "or if its pods need "+hook+": in Helm's order, without waiting"))
 	}
-	if state.Operation.EditedValues && saved == nil && !isUninstalled(state) && state.AnyGroupStarted() { // before that, no revision has them
+	if state.Operation.EditedValues && saved == nil && !isUninstalled(state) && state.AnyGroupStarted() && state.Operation.Revision > 0 { // before that, no revision has them
 		values := []string{"get", "values", name, "--revision", fmt.Sprint(state.Operation.Revision), "-o", "yaml"}
 		next = slices.Insert(next, 0, s.related(state, "the values of the edit, which the next command does not have", values...))
 	}
 	switch {
 	case rolledBack(state):
 	case isUninstalled(state):
+	case state.Newer != nil: // recover would mark the revision of somebody else
+		next = append(next, s.related(state, "what somebody else has deployed", "history", name))
 	case state.Release != "failed": // another run is active, or the record could not be written
 		next = append(next, s.related(state, "or mark the release failed and show its objects", "recover", name))
 	case goodRevision > 0:

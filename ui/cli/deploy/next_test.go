@@ -130,6 +130,14 @@ func TestNextCommands(t *testing.T) {
 		s.Status, s.Release = event.Failed, "failed"
 		return s
 	}
+	lostState := func() *event.State { // to Helm, which has created the number of the edited revision
+		s := editedState(
+			event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "c:g", Name: "g"}}}}},
+			event.Event{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: event.Running, Time: time.Unix(9, 0)},
+			event.Event{Kind: event.KindOperation, Status: event.Aborted, Exit: new(int), Newer: &event.NewerRevision{Revision: 5, Status: "deployed", Author: "helm"}})
+		s.Release = "deployed"
+		return aborted(s, "")
+	}
 	edited := editedState(
 		event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "c:g", Name: "g"}}}}},
 		event.Event{Kind: event.KindGroup, Phase: "apply", Group: "c:g", Status: event.Running, Time: time.Unix(9, 0)})
@@ -173,6 +181,7 @@ func TestNextCommands(t *testing.T) {
 		{"an upgrade whose rollback was stopped", deploy(aborted(endedState("upgrade", 3, event.Failed, event.Aborted, "failed"), "")),
 			[]string{replace(upgradeAgain, "after fixing it", "to run it again"), replace(orRollback, "or roll back", "or finish the rollback")}},
 		{"an upgrade that may be pending", deploy(endedState("upgrade", 3, event.Failed, "", "")), []string{upgradeAgain, orRecover}},
+		{"an upgrade that lost its release", deploy(lostState()), []string{replace(upgradeAgain, "after fixing it", "to continue"), history + "   # what somebody else has deployed"}},
 		{"a failed upgrade as another user", given("upgrade", "s", "./c", "-i", "--kube-as-user", "bob", "--kube-token", "secret").afterDeploy(endedState("upgrade", 3, event.Failed, "", "failed"), "./c", nil, false),
 			[]string{"lockstep upgrade s ./c" + where + " --kube-as-user bob --kube-token '…' --install" + fix + "; fill in …",
 				replace(orRollback, "'my cluster'", "'my cluster' --kube-as-user bob --kube-token '…'") + "; fill in …"}},
