@@ -25,16 +25,22 @@ func Build(root *Chart, resources []Resource) (*Plan, error) {
 	return plan, nil
 }
 
-// Flat returns the plan of the strategies other than ordered (R27): one unsequenced group in
-// Helm's order of kinds, ignoring annotations about order.
-func Flat(resources []Resource, chart string) *Plan {
-	p := newPlanner(nil, nil)
+// Flat returns the plan of the strategies other than ordered (R27), and of revisions without an order: one unsequenced group
+// in Helm's order of kinds. It ignores annotations about order, but keeps what else objects and charts ask for: approvals
+// (R42a) and points of no return (R33a). root may be nil if the charts are unknown.
+func Flat(root *Chart, resources []Resource, chart string) *Plan {
+	p := newPlanner(root, resources)
 	members := ungrouped(resources)
 	unsequenced := &draft{chart: chart, name: Unsequenced, id: groupID(chart, Unsequenced), members: members, arranged: arrange(members)}
 	groups := []*Group{}
 	if len(resources) > 0 {
 		all := p.group(unsequenced)
+		charts := slices.DeleteFunc(p.sortedCharts(), func(c *chartNode) bool { return len(c.members) == 0 })
 		all.WaitFor, all.Approve = nil, nil
+		all.addApprovals(members, charts...)
+		for _, c := range charts {
+			all.NoReturn = JoinReasons(all.NoReturn, c.noReturn)
+		}
 		groups = append(groups, all)
 	}
 	return &Plan{Groups: groups, Warnings: p.sortedWarnings()}

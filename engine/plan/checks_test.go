@@ -31,7 +31,7 @@ func checkInput(t testing.TB, root *Chart, resources []Resource, shuffle func(n 
 		t.Fatalf("the plan depends on the order of the input:\n%s\n%s", text, again)
 	}
 	Lint(root, resources)
-	Flat(resources, "shop")
+	Flat(nil, resources, "shop")
 	if plan == nil {
 		return false
 	}

@@ -99,20 +99,20 @@ func TestPlansHaveNoNilLists(t *testing.T) {
 	if err != nil || plan.Groups == nil || plan.Warnings == nil {
 		t.Errorf("got %#v, %v", plan, err)
 	}
-	plan = Flat([]Resource{res("shop", "Job/a")}, "shop")
+	plan = Flat(nil, []Resource{res("shop", "Job/a")}, "shop")
 	if plan.Groups[0].After == nil || plan.Warnings == nil {
 		t.Errorf("got %#v", plan)
 	}
 }
 
 func TestFlatIsOneGroup(t *testing.T) { // R27
-	plan := Flat([]Resource{
+	plan := Flat(nil, []Resource{
 		res("shop/db", "Deployment/b", in, "b"), res("shop", "Widget/a", in, "a", needs, `["b"]`, before, "Service"),
 		res("shop", "Service/c", weight, "x"), res("shop", "Service/c"),
 	}, "shop")
 	sameLines(t, "groups", show(plan.Groups), []string{"shop:(unsequenced) = Widget/a | Service/c | Deployment/b"})
 	sameWarnings(t, plan.Warnings, []string{"R13: Service/c"})
-	if empty := Flat(nil, "shop"); len(empty.Groups) != 0 || empty.Groups == nil {
+	if empty := Flat(nil, nil, "shop"); len(empty.Groups) != 0 || empty.Groups == nil {
 		t.Errorf("got %#v", empty)
 	}
 }

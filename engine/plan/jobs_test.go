@@ -46,7 +46,7 @@ func TestAwaitedJobsMustComplete(t *testing.T) {
 
 // TestOtherStrategiesAwaitNoJobs: without an order nothing waits for a Job, and a CronJob is not one (R22, R27).
 func TestOtherStrategiesAwaitNoJobs(t *testing.T) {
-	flat := Flat([]Resource{res("shop", "Job/a", in, "a"), res("shop", "ConfigMap/b", in, "b", needs, `["a"]`)}, "shop")
+	flat := Flat(nil, []Resource{res("shop", "Job/a", in, "a"), res("shop", "ConfigMap/b", in, "b", needs, `["a"]`)}, "shop")
 	AwaitedJobs.Complete(flat.Groups)
 	if flat.Groups[0].JobsComplete {
 		t.Error("a Job must complete although nothing waits for it")

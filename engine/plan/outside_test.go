@@ -55,7 +55,7 @@ func TestGroupsWaitForOutsideObjects(t *testing.T) {
 	if len(p.Groups) != 2 || len(p.Groups[0].WaitFor) != 0 || len(p.Groups[1].WaitFor) != 2 || p.Groups[1].WaitFor[0] != ca || p.Groups[1].WaitFor[1] != tls {
 		t.Errorf("%+v", p.Groups)
 	}
-	for _, g := range append(RemovalOrder(p.Groups), Flat(resources, "c").Groups...) {
+	for _, g := range append(RemovalOrder(p.Groups), Flat(nil, resources, "c").Groups...) {
 		if len(g.WaitFor) > 0 {
 			t.Errorf("%s waits for %v", g.ID, g.WaitFor)
 		}

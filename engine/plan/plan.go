@@ -73,6 +73,29 @@ type Chart struct {
 	Faults []Fault `json:"-"`
 }
 
+// NewChart returns a chart without an order, with what the annotations of its Chart.yaml ask for.
+func NewChart(path string, annotations map[string]string) *Chart {
+	c := &Chart{Path: path, NoReturn: ReadNoReturn(annotations)}
+	if reason, asked := ReadApprove(annotations); asked {
+		c.Approval = &Approval{Of: path, Reason: reason}
+	}
+	return c
+}
+
+// WithoutOrder returns the chart without what orders it and its subcharts: with what they ask for. Other subcharts are left out.
+func (c *Chart) WithoutOrder() *Chart {
+	bare := &Chart{Path: c.Path, Approval: c.Approval, NoReturn: c.NoReturn}
+	for _, s := range c.Subcharts {
+		if s.Chart == nil {
+			continue
+		}
+		if sub := s.Chart.WithoutOrder(); sub.Approval != nil || sub.NoReturn != "" || len(sub.Subcharts) > 0 {
+			bare.Subcharts = append(bare.Subcharts, Subchart{Name: s.Name, Alias: s.Alias, Chart: sub})
+		}
+	}
+	return bare
+}
+
 // Subchart is a dependency entry of a chart.
 type Subchart struct {
 	Name, Alias string

@@ -1,8 +1,13 @@
 package plan
 
 import (
+	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
 func TestPlanProperties(t *testing.T) { // R7, R10, R11, R14, R17, R31
@@ -21,6 +26,79 @@ func TestPlanProperties(t *testing.T) { // R7, R10, R11, R14, R17, R31
 	if planned < runs/3 {
 		t.Errorf("only %d of %d inputs had a plan", planned, runs)
 	}
+}
+
+// TestPlansWithoutAnOrderAskForTheSame (R27, R33a, R42a): a plan without an order asks for the same approvals, has the same points of
+// no return and waits in the same way for its objects as the ordered plan of the same charts: --wait and a revision by Helm change
+// the order, and nothing else.
+func TestPlansWithoutAnOrderAskForTheSame(t *testing.T) {
+	asked := 0
+	for seed := range uint64(2000) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		root, resources := makeInput(random)
+		say := func(of string) map[string]string {
+			annotations := map[string]string{}
+			for _, key := range []string{AnnotationApprove, AnnotationNoReturn} {
+				if random.IntN(6) == 0 {
+					annotations[key] = fmt.Sprintf("%s of %s", key, of)
+				}
+			}
+			return annotations
+		}
+		var ask func(c *Chart)
+		ask = func(c *Chart) {
+			declared := NewChart(c.Path, say(c.Path))
+			c.Approval, c.NoReturn = declared.Approval, declared.NoReturn
+			for _, s := range c.Subcharts {
+				if s.Chart != nil {
+					ask(s.Chart)
+				}
+			}
+		}
+		ask(root)
+		for i := range resources {
+			maps.Copy(resources[i].Annotations, say(fmt.Sprint(i)))
+			if random.IntN(6) == 0 {
+				resources[i].Wait.Timeout = time.Duration(i) * time.Second
+			}
+		}
+		ordered, err := Build(root, resources)
+		if err != nil {
+			continue
+		}
+		want, got := asks(ordered.Groups), asks(Flat(root, resources, root.Path).Groups)
+		if asked += len(want); !slices.Equal(got, want) {
+			t.Fatalf("seed %d: without an order\n  %s\nin order\n  %s", seed, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+		}
+	}
+	if asked < 1000 {
+		t.Errorf("only %d reasons and timeouts", asked)
+	}
+}
+
+// asks returns what groups ask for, whichever group it is, sorted.
+func asks(groups []*Group) (all []string) {
+	for _, g := range groups {
+		for _, a := range g.Approve {
+			of := "chart " + a.Of
+			if a.Of == g.ID {
+				of = "group"
+			}
+			for reason := range strings.SplitSeq(a.Reason, "; ") {
+				all = append(all, "approval of "+of+": "+reason)
+			}
+		}
+		for reason := range strings.SplitSeq(g.NoReturn, "; ") {
+			if reason != "" {
+				all = append(all, "no return: "+reason)
+			}
+		}
+		for _, w := range g.Waits {
+			all = append(all, fmt.Sprintf("wait for %s: %+v", describe(w.Object), w.Wait))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func FuzzBuildPlan(f *testing.F) {

@@ -147,11 +147,13 @@ func (g *Group) AskApproval(reason string) {
 	g.Approve[i].Reason = JoinReasons(append(strings.Split(g.Approve[i].Reason, "; "), reason)...)
 }
 
-// addApprovals makes a group wait for the approvals that its members, its chart and the parents of that ask for.
-func (g *Group) addApprovals(members []*member, chart *chartNode) {
-	for ; chart != nil; chart = chart.parent {
-		if chart.approval != nil {
-			g.Approve = append(g.Approve, *chart.approval)
+// addApprovals makes a group wait for the approvals that its members, its charts and the parents of these ask for.
+func (g *Group) addApprovals(members []*member, charts ...*chartNode) {
+	for _, c := range charts {
+		for ; c != nil; c = c.parent {
+			if c.approval != nil && !slices.Contains(g.Approve, *c.approval) {
+				g.Approve = append(g.Approve, *c.approval)
+			}
 		}
 	}
 	for _, m := range members {

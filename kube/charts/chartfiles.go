@@ -261,11 +261,8 @@ func (b *treeBuilder) warn(rule, path, format string, args ...any) {
 // processed dependencies.
 func (b *treeBuilder) chart(cf *chartFiles, h *chart.Chart, path string, at Folder) *plan.Chart {
 	b.folders[path] = at
-	node := &plan.Chart{Path: path, DependsOn: cf.unsupported.dependsOn, DependsOnKey: cf.unsupported.dependsOnKey, Faults: cf.unsupported.faults}
-	if reason, asked := plan.ReadApprove(cf.meta.Annotations); asked {
-		node.Approval = &plan.Approval{Of: path, Reason: reason}
-	}
-	node.NoReturn = plan.ReadNoReturn(cf.meta.Annotations)
+	node := plan.NewChart(path, cf.meta.Annotations)
+	node.DependsOn, node.DependsOnKey, node.Faults = cf.unsupported.dependsOn, cf.unsupported.dependsOnKey, cf.unsupported.faults
 	if cf.unsupported.v3 {
 		b.warn("R34a", path, "apiVersion v3 is loaded as v2")
 	}

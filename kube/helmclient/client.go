@@ -53,7 +53,7 @@ func (c *Client) builder() *manifest.Builder { return c.cfg.Session.Builder }
 
 func (c *Client) ordering() Ordering {
 	o := Ordering{
-		Prefix: c.cfg.Options.Prefix, Root: c.builder().Scope().Root, Jobs: c.cfg.Options.Jobs, WaitFor: c.cfg.Options.WaitFor, Inferred: c.inferred,
+		Prefix: c.cfg.Options.Prefix, Root: c.builder().Scope().Root, Jobs: c.cfg.Options.Jobs, WaitFor: c.cfg.Options.WaitFor, Inferred: c.inferred, Charts: c.cfg.Apply.Charts,
 	}
 	if c.cfg.Options.Wait == WaitOrdered {
 		o.WaitOutside = c.builder().WaitOutside

@@ -36,6 +36,9 @@ type Ordering struct {
 	WaitOutside func(plan.Object) plan.Wait
 	// Inferred explains why groups wait, nil if the order is declared.
 	Inferred *infer.Order
+	// Charts are the charts of what PlanApply plans without an order: what they ask for counts without one, too. Nil if they
+	// are unknown.
+	Charts *plan.Chart
 }
 
 // Revision is a revision whose objects an upgrade, a rollback or an uninstall removes.
@@ -45,11 +48,12 @@ type Revision struct {
 	Resources []plan.Resource
 }
 
-// Planned is a phase with the resources that it was planned from. It is immutable.
+// Planned is a phase with the resources and the Ordering.Charts that it was planned from. It is immutable.
 type Planned struct {
 	Phase     event.Phase
 	Resources []plan.Resource
 	Hooks     []plan.SubchartHook // among the phase's groups
+	Charts    *plan.Chart
 }
 
 // Empty reports whether there is nothing to do.
@@ -80,9 +84,9 @@ func Phases(all ...Planned) []event.Phase {
 }
 
 // PlanApply plans the phase that applies resources: in the order of the DAG or, if tree is nil, all
-// at once (R27). The warnings are those of the plan.
+// at once (R27), after the approvals that objects and Charts ask for (R42a). The warnings are those of the plan.
 func (o Ordering) PlanApply(tree *plan.Chart, resources []plan.Resource, hooks []plan.SubchartHook) (Planned, []plan.Warning, error) {
-	p, err := o.plan(tree, resources)
+	p, err := o.plan(tree, o.Charts, resources)
 	if err != nil {
 		return Planned{}, nil, err
 	}
@@ -101,7 +105,7 @@ func (o Ordering) PlanApply(tree *plan.Chart, resources []plan.Resource, hooks [
 	if o.Inferred != nil {
 		o.Inferred.Explain(phase.Groups)
 	}
-	return Planned{phase, resources, hooks}, p.Warnings, nil
+	return Planned{phase, resources, hooks, o.Charts}, p.Warnings, nil
 }
 
 // PlanRemoval plans the phase that removes resources of an old revision, in the reverse of the order
@@ -120,14 +124,14 @@ func (o Ordering) PlanRemoval(old Revision, resources []plan.Resource) (Planned,
 		}
 	}
 	var warnings []plan.Warning
-	p, err := o.plan(old.Tree, all)
+	p, err := o.plan(old.Tree, nil, all)
 	if err != nil {
 		warnings = []plan.Warning{{Rule: "R28", Message: fmt.Sprintf("the previous order cannot be rebuilt, so everything is removed at once: %v", err)}}
-		p = plan.Flat(all, o.Root)
+		p = plan.Flat(nil, all, o.Root)
 	}
 	groups := plan.RemovalOrder(plan.Subset(p.Groups, func(x plan.Object) bool { return removed[x] }))
 	phase := event.Phase{Name: o.Prefix + PhaseRemove, Kind: event.PhaseRemove, Groups: groups}
-	return Planned{phase, resources, nil}, warnings
+	return Planned{Phase: phase, Resources: resources}, warnings
 }
 
 // Reorder replaces the inferred order by that of the objects of the last Build, which differ from those of the plan.
@@ -141,9 +145,9 @@ func (c *Client) Reorder(tree func(*manifest.Builder, helmkube.ResourceList) (*i
 	return nil
 }
 
-func (o Ordering) plan(tree *plan.Chart, resources []plan.Resource) (*plan.Plan, error) {
+func (o Ordering) plan(tree, charts *plan.Chart, resources []plan.Resource) (*plan.Plan, error) {
 	if tree == nil {
-		return plan.Flat(resources, o.Root), nil
+		return plan.Flat(charts, resources, o.Root), nil
 	}
 	return plan.Build(tree, resources)
 }

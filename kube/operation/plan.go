@@ -45,10 +45,10 @@ type planInput struct {
 	*rendered
 	state          *releaseState // nil if there is no release
 	target         session.Target
+	charts         *plan.Chart  // of the target, also if they do not order it
 	inferredOrder  *infer.Order // of the target, nil if its order is declared
 	old            session.OldRevision
-	oldObjects     helmkube.ResourceList // of old
-	otherRevisions []*rel1.Release       // more revisions whose objects may still exist (R32a)
+	otherRevisions []*rel1.Release // more revisions whose objects may still exist (R32a)
 	hooks          helmclient.HookEvents
 	conflicts      []plan.Warning
 	crdWarnings    []plan.Warning // about the upgrade of crds/
@@ -83,7 +83,7 @@ func (p planInput) plan(s *session.Session, info event.Operation) (*session.Prep
 		subchartHooks = append(subchartHooks, h.SubchartHook)
 	}
 	ordering := helmclient.Ordering{
-		Root: p.target.Root(), Jobs: s.Common.WaitForJobs, WaitFor: firstOutside(p.builder, s.Common, info), Inferred: p.inferredOrder,
+		Root: p.target.Root(), Jobs: s.Common.WaitForJobs, WaitFor: firstOutside(p.builder, s.Common, info), Inferred: p.inferredOrder, Charts: p.charts,
 	}
 	if s.Common.WaitStrategy() == helmclient.WaitOrdered {
 		ordering.WaitOutside = p.builder.WaitOutside
@@ -93,13 +93,13 @@ func (p planInput) plan(s *session.Session, info event.Operation) (*session.Prep
 		return nil, err
 	}
 	warnings = append(warnings, more...)
-	removed := manifest.Without(p.oldObjects, p.list)
+	removed := manifest.Without(p.old.List, p.list)
 	removed = manifest.Without(removed, helmclient.CreatedBefore(p.builder, p.target.Release, p.hooks, scoped, removed))
 	remove, more := ordering.PlanRemoval(p.old.Revision, p.builder.Resources(removed))
 	warnings = slices.Concat(warnings, more, warnOfClaims(s, removed), warnOfScaledSets(s, p.list), helmclient.WarnOfDependents(p.builder, removed))
 	search := leftoverSearch{
 		session: s, builder: p.builder, revisions: p.otherRevisions, old: p.old.Release, claims: p.target.Claims,
-		planned: []helmkube.ResourceList{p.list, p.oldObjects},
+		planned: []helmkube.ResourceList{p.list, p.old.List},
 	}
 	leftovers, more := search.leftovers()
 	warnings = append(warnings, more...)
@@ -278,7 +278,7 @@ func uniqueWarnings(warnings []plan.Warning) []plan.Warning {
 // caller must pass the results to preflight.Check.
 func (p planInput) planRevision(s *session.Session, info event.Operation, tree *plan.Chart) (*session.Prepared, *preflight.Incoming, error) {
 	ordered := s.Common.WaitStrategy() == helmclient.WaitOrdered
-	if ordered {
+	if p.charts = tree; ordered {
 		p.target.Tree = tree
 	} else {
 		orderWarnings, err := plan.Check(tree, p.builder.Resources(p.list))

@@ -244,7 +244,9 @@ func (r *Repair) plan(s *session.Session, c *connect.Client, state *releaseState
 		return nil, nil, err
 	}
 	info := s.Info("repair", &target)
-	ordering := helmclient.Ordering{Root: target.Chart.Name(), Jobs: s.Common.WaitForJobs, WaitFor: firstOutside(b, s.Common, info), WaitOutside: b.WaitOutside}
+	ordering := helmclient.Ordering{
+		Root: target.Chart.Name(), Jobs: s.Common.WaitForJobs, WaitFor: firstOutside(b, s.Common, info), WaitOutside: b.WaitOutside, Charts: release.ChartsOf(&target),
+	}
 	apply, _, err := ordering.PlanApply(release.TreeOf(&target), b.Resources(all), nil)
 	if err != nil {
 		return nil, nil, err

@@ -93,7 +93,7 @@ func (rb *Rollback) prepare(s *session.Session, c *connect.Client) (*Operation, 
 // Rule R30a: the order comes from the records, whatever --wait is.
 func (rb *Rollback) plan(s *session.Session, state *releaseState, target *rel1.Release) (*session.Prepared, *preflight.Incoming, error) {
 	b := s.Builder(target.Chart.Name())
-	old, oldObjects, warnings, err := readRevision(s.Context, b, state.Last)
+	old, _, warnings, err := readRevision(s.Context, b, state.Last)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -134,8 +134,9 @@ func (rb *Rollback) plan(s *session.Session, state *releaseState, target *rel1.R
 		target: session.Target{
 			Release: target, Stored: true, Tree: release.TreeOf(target), Method: rb.method(target), Claims: claims,
 		},
+		charts:    release.ChartsOf(target),
 		conflicts: conflicts,
-		old:       old, oldObjects: oldObjects, otherRevisions: state.Others(state.Last),
+		old:       old, otherRevisions: state.Others(state.Last),
 		hooks: hookEvents(rb.NoHooks, rel1.HookPreRollback, rel1.HookPostRollback),
 	}.plan(s, info)
 	if err != nil {

@@ -151,7 +151,7 @@ func (d *Deploy) plan(s *session.Session, state *releaseState) (*session.Prepare
 	if err := checkForce(d.ForceReplace, d.ForceConflicts, onServer); err != nil {
 		return nil, nil, err
 	}
-	old, oldObjects, oldWarnings, err := readRevision(s.Context, r.builder, state.Current)
+	old, _, oldWarnings, err := readRevision(s.Context, r.builder, state.Current)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -161,7 +161,7 @@ func (d *Deploy) plan(s *session.Session, state *releaseState) (*session.Prepare
 		r.warnings = append(r.warnings, d.valuesWarnings(state.Current, r.release.Config)...)
 	}
 	p := planInput{
-		state: state, target: target, old: old, oldObjects: oldObjects, otherRevisions: state.Others(state.Current), prelude: target.CRDs.Phases(), conflicts: crds.Conflicts,
+		state: state, target: target, old: old, otherRevisions: state.Others(state.Current), prelude: target.CRDs.Phases(), conflicts: crds.Conflicts,
 		hooks: hookEvents(d.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade), tests: d.Test,
 	}
 	if tree, err = d.addRendered(&p, r, tree); err != nil {

@@ -277,6 +277,15 @@ func RolledBackBy(rel *rel1.Release, job string) bool {
 	return CreatedBy(rel, job) && ReadRecord(rel).Undo && rel.Info.Status == rcommon.StatusDeployed
 }
 
+// ChartsOf returns the charts of a revision, whether or not they have ordered it. Of one without a record, such as Helm's, only the
+// root chart is known.
+func ChartsOf(rel *rel1.Release) *plan.Chart {
+	if r := ReadRecord(rel); r != nil && r.Tree != nil {
+		return r.Tree
+	}
+	return plan.NewChart(rel.Chart.Name(), rel.Chart.Metadata.Annotations)
+}
+
 // TreeOf returns the chart tree by which a revision was sequenced, nil if it was not (R32).
 func TreeOf(rel *rel1.Release) *plan.Chart {
 	if r := ReadRecord(rel); r != nil && r.Sequenced {

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -93,6 +94,32 @@ func TestRollbackTo(t *testing.T) {
 	for want, info := range []*rel1.Info{{Description: "Upgrade complete"}, {RollbackRevision: 1, Description: "by ann"}, {Description: "Rollback to 2"}, {RollbackRevision: 3, Description: "Rollback to 3"}} {
 		if got := RollbackTo(&rel1.Release{Info: info}); got != want {
 			t.Errorf("%+v: %d, want %d", info, got, want)
+		}
+	}
+}
+
+// TestChartsOf: the charts of a revision are known whether or not they ordered it, and of one by Helm the root chart (R42a).
+func TestChartsOf(t *testing.T) {
+	asks := map[string]string{plan.AnnotationApprove: "drops tables", plan.AnnotationNoReturn: "they are gone"}
+	tree := plan.NewChart("shop", asks)
+	tree.Subcharts = []plan.Subchart{{Name: "db", Chart: plan.NewChart("shop/db", asks)}}
+	for name, test := range map[string]struct {
+		record *Record
+		want   *plan.Chart
+	}{
+		"in order":         {NewRecord(true, tree), tree},
+		"without an order": {NewRecord(false, tree), tree},
+		"signed only":      {NewRecord(false, nil), plan.NewChart("shop", asks)},
+		"by Helm":          {nil, plan.NewChart("shop", asks)},
+	} {
+		rel := &rel1.Release{Name: "shop", Info: &rel1.Info{}, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "shop", Annotations: asks}}}
+		if test.record != nil {
+			if err := test.record.write(rel); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := ChartsOf(rel); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
 			"%s is not recorded, because the release would need %s, too close to the API server's limit of 1 MiB; rollback and uninstall will %s; to record it, exclude files from the chart with .helmignore, or split the chart", omitted, mebibytes(size), consequence)}}
 	}
 	// The order of groups inside a chart is in the annotations of the manifest.
-	short := &Record{Version: full.Version, Sequenced: full.Sequenced, Tree: &plan.Chart{Path: full.Tree.Path}, Readiness: full.Readiness, SecretPaths: full.SecretPaths}
+	short := &Record{Version: full.Version, Sequenced: full.Sequenced, Tree: full.Tree.WithoutOrder(), Readiness: full.Readiness, SecretPaths: full.SecretPaths}
 	shortSize, err := storedSize(rel, short)
 	if err != nil {
 		return nil, nil, err

@@ -24,9 +24,14 @@ func TestFitOmitsALargeTree(t *testing.T) {
 	for range 100 {
 		tree.Subcharts = append(tree.Subcharts, plan.Subchart{Name: noise(20_000)})
 	}
+	asks := plan.NewChart("edge/db", map[string]string{plan.AnnotationApprove: "drops tables"})
+	tree.Subcharts[1] = plan.Subchart{Name: "db", DependsOn: []string{noise(20_000)}, Chart: asks}
 	rec, warnings, err := Fit(rel, NewRecord(true, tree))
-	if err != nil || len(warnings) != 1 || !rec.Sequenced || len(rec.Tree.Subcharts) != 0 {
-		t.Errorf("record %+v, warnings %v, error %v; want a record without a tree, and one warning", rec, warnings, err)
+	if err != nil || len(warnings) != 1 || !rec.Sequenced || len(rec.Tree.Subcharts) != 1 {
+		t.Fatalf("record %+v, warnings %v, error %v; want a record without a tree, and one warning", rec, warnings, err)
+	}
+	if db := rec.Tree.Subcharts[0]; len(db.DependsOn) > 0 || db.Chart.Approval == nil || *db.Chart.Approval != *asks.Approval {
+		t.Errorf("subchart %+v: a later rollback would not ask for its approval (R42a)", db)
 	}
 }
 

@@ -119,3 +119,58 @@ func TestApprovalBeforehand(t *testing.T) {
 		}
 	}
 }
+
+// TestApprovalsNeedNoOrder (R27, R42a): what Chart.yaml, objects and hooks ask for holds without an order as well: with each --wait, and
+// for a revision by Helm that a rollback restores or a repair brings back.
+func TestApprovalsNeedNoOrder(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	reasons := func(op *kube.Operation, err error) (all []string) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range op.Approvals() {
+			all = append(all, a.Reason)
+		}
+		return all
+	}
+	want := []string{"a new major version", "drops table users"}
+	use := func(change func(*kube.Deploy)) func(*kube.Deploy) {
+		return rig.UseChart(approvalChart(t, "one", false), change)
+	}
+	for _, wait := range []string{"ordered", "watcher", "hookOnly", "legacy"} {
+		if got := reasons(r.Install("shop", use(func(d *kube.Deploy) { d.Wait = wait }))); !slices.Equal(got, want) {
+			t.Errorf("--wait=%s asks for %v, want %v", wait, got, want)
+		}
+	}
+	op, err := r.Install("shop", use(func(d *kube.Deploy) { d.Wait = "watcher" }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := r.Run(op, func(e event.Event) {
+		if e.Kind == event.KindRun && e.Code == event.Unapproved {
+			if got := r.ConfigMaps(r.Namespace); len(got) > 0 {
+				t.Errorf("before the approval: %v", got)
+			}
+			op.Command(event.Command{Name: event.Approve})
+		}
+	}); out.Err != nil || len(out.State.Approvals) != 2 {
+		t.Fatalf("%v, approvals %+v", out.Err, out.State.Approvals)
+	}
+	dir := rig.MakeDir(t, rig.Files{
+		"Chart.yaml":         "apiVersion: v2\nname: asks\nversion: 1.0.0\nannotations: {lockstep/approve: a new major version}\n",
+		"templates/all.yaml": rig.ConfigMap("schema", withApproval("drops table users", map[string]string{}), "v: {{ .Values.v }}"),
+	})
+	r.MustHelm("upgrade", "t", dir, "--force-conflicts", "--set", "v=two")
+	r.PatchConfigMap("schema", `{"data":{"v":"other"}}`)
+	if got := reasons(r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})); !slices.Equal(got, want) {
+		t.Errorf("the repair of a revision by Helm asks for %v, want %v", got, want)
+	}
+	r.MustHelm("upgrade", "t", dir, "--force-conflicts", "--set", "v=three")
+	for _, to := range []int{1, 2} {
+		if got := reasons(r.Rollback(to)); !slices.Equal(got, want) {
+			t.Errorf("the rollback to revision %d asks for %v, want %v", to, got, want)
+		}
+	}
+}
