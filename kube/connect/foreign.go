@@ -61,15 +61,8 @@ func (c *call) foreign(resp *http.Response) error {
 	switch {
 	case resp.StatusCode == http.StatusOK && (len(body) == 0 || isJSON && object.Kind == nil):
 		return &foreignError{reason: status + " without the API server's response"}
-	case c.unserved(resp) && c.t.link.serves(c.target.resource()):
+	case !definable(c.target.Group) && c.unserved(resp) && c.t.link.serves(c.target.resource()):
 		return &foreignError{reason: status + " without the API server's reason", refusal: true}
 	}
 	return nil
-}
-
-// unserved reports whether a response has the form with which an API server says that it does not serve a
-// resource of Kubernetes at all.
-func (c *call) unserved(resp *http.Response) bool {
-	return resp.StatusCode == http.StatusNotFound && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") &&
-		c.target.Resource != "" && !Aggregated(c.target.Group)
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // maxRetryAfter limits the pause that a server can ask for.
@@ -42,6 +43,15 @@ func messageOf(resp *http.Response) string {
 	}
 	return ""
 }
+
+// quotaConflict reports whether a request failed because many charged a ResourceQuota at once: then nothing is written, and the API
+// server asks for the same request again.
+func (c *call) quotaConflict(resp *http.Response) bool {
+	s := statusOf(resp)
+	return c.target.Resource != quotas && s.Reason == metav1.StatusReasonConflict && s.Details != nil && s.Details.Kind == quotas
+}
+
+const quotas = "resourcequotas"
 
 // Mistyped reports whether the message of a refusal says that a value of an object does not fit its field. Server-side
 // apply then responds with 500 although a retry cannot succeed. The message of a failing conversion webhook does not match.

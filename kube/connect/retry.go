@@ -146,6 +146,9 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 		if err != nil && ctx.Err() != nil {
 			return nil, c.canceledError(err, last, context.Cause(ctx))
 		}
+		if !v.retry && err == nil && c.notYetServed(ctx, resp) { // asked without a pass, which others may wait for
+			v = c.judgeUnserved(resp)
+		}
 		if last = err; !v.retry || c.streams {
 			return c.settle(ctx, resp, err)
 		}
@@ -305,6 +308,11 @@ func (c *call) judge(resp *http.Response, err error) verdict {
 		return verdict{outcome: denied, retry: true, reason: reason + ": the credentials have expired, and there are no new ones yet"}
 	case http.StatusTooManyRequests:
 		return verdict{outcome: responded, retry: true, serverError: true, overloaded: true, retryAfter: retryAfter(resp), reason: reason + messageOf(resp)}
+	case http.StatusConflict:
+		if !c.quotaConflict(resp) {
+			break
+		}
+		return verdict{outcome: responded, retry: true, serverError: true, overloaded: true, reason: reason + messageOf(resp)}
 	case http.StatusInternalServerError:
 		message := messageOf(resp)
 		return verdict{outcome: responded, retry: !Mistyped(message) && !Unpatchable(message), serverError: true, retryAfter: retryAfter(resp), reason: reason + message}

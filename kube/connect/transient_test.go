@@ -34,6 +34,7 @@ var causes = map[string]func() (*http.Response, error){
 	"cut off": func() (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Body: io.NopCloser(&brokenBody{})}, nil
 	},
+	"quota conflict":   func() (*http.Response, error) { return quotaConflict(), nil },
 	"429":              func() (*http.Response, error) { return response(429, "", "Retry-After", "3"), nil },
 	"500":              func() (*http.Response, error) { return statusResponse(500, "InternalError"), nil },
 	"502":              func() (*http.Response, error) { return response(502, "bad gateway"), nil },
@@ -61,7 +62,7 @@ var causes = map[string]func() (*http.Response, error){
 }
 
 // limited are the causes that a server may have for ever, so WithRetryTimeout limits them.
-var limited = map[string]bool{"429": true, "500": true, "page not found": true, "no such route": true, "half a Status": true}
+var limited = map[string]bool{"429": true, "quota conflict": true, "500": true, "page not found": true, "no such route": true, "half a Status": true}
 
 // renewable returns a transport whose credentials can be read again, on a connection that has accepted them once.
 func renewable(ctx context.Context, server fakeServer) (*transport, func() int32) {
