@@ -65,9 +65,7 @@ func (p *Picture) Planned(n *graph.Node) (long, short string) {
 		return p.Theme.Mark(string(event.Unchanged)).Word, ""
 	}
 	if p.rolledItselfBack(n) {
-		long = phrase.Undone(release)
-		short, _, _ = strings.Cut(long, ":")
-		return long, short
+		return phrase.Undone(release), phrase.HowUndone(release)
 	}
 	op := release.Operation
 	now, before := chartVersion.FindStringSubmatch(op.Chart), chartVersion.FindStringSubmatch(op.PreviousChart)
