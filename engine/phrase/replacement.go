@@ -1,6 +1,9 @@
 package phrase
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // BeforeReplacement is why a run is paused before objects are replaced, and what happens along with the only one:
 // "before Job/migrate is replaced (its pods are deleted with it)".
@@ -13,3 +16,8 @@ func BeforeReplacement(names []string, along string) string {
 	}
 	return "before " + names[0] + " is replaced (" + along + ")"
 }
+
+var along = regexp.MustCompile(` \([^()]*\)$`)
+
+// Briefly returns the reason of a pause without what happens along with a replacement: "before Job/migrate is replaced".
+func Briefly(why string) string { return along.ReplaceAllString(why, "") }

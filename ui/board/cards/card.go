@@ -199,7 +199,7 @@ func (l *Layout) drawFoot(n *graph.Node, x, end, y int) int {
 			text = phrase.Missing(nil)
 		}
 	case why != "":
-		text = lastFitting(end-x-2, mark.Word, "paused: "+picture.Briefly(why), "paused: "+why)
+		text = lastFitting(end-x-2, mark.Word, "paused: "+phrase.Briefly(why), "paused: "+why)
 	}
 	before, after := " ", " "
 	if l.Tight && canvas.Width(text)+2 > end-x {

@@ -116,10 +116,10 @@ func (h *Header) runMark() (theme.Mark, string) {
 	case run == event.Held:
 		return h.Theme.HeldFailure(), h.Join(h.heldText(), h.awayText())
 	case run == event.Paused:
-		why := h.pauseText()
-		said := h.Join(h.workInReleases(), why, h.inFlight(), h.awayText())
+		say := func(why string) string { return h.Join(h.workInReleases(), why, h.inFlight(), h.awayText()) }
+		said := say(h.pauseText())
 		if canvas.Width(said) > h.roomFrom(after(h.Theme.Mark(string(run)))) {
-			said = strings.Replace(said, why, picture.Briefly(why), 1)
+			said = say(phrase.Briefly(h.pauseText()))
 		}
 		if alone := h.Join(said, h.endsAlone()); canvas.Width(alone) <= h.W/2 { // what it waits for matters more
 			said = alone

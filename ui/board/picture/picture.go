@@ -5,7 +5,6 @@ package picture
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -347,13 +346,6 @@ func (p *Picture) PausedAt(n *graph.Node) string {
 	}
 	return n.Message
 }
-
-// along is what happens along with the reason of a pause, after it in parentheses.
-var along = regexp.MustCompile(` \([^()]*\)$`)
-
-// Briefly returns the reason of a pause without what happens along with it, which the pane says: "before Job/migrate is replaced
-// (its pods are deleted with it)".
-func Briefly(why string) string { return along.ReplaceAllString(why, "") }
 
 // Unblocked reports whether all dependencies of a waiting group are over.
 func (p *Picture) Unblocked(n *graph.Node) bool {

@@ -65,7 +65,7 @@ func (p *Picture) Planned(n *graph.Node) (long, short string) {
 		return p.Theme.Mark(string(event.Unchanged)).Word, ""
 	}
 	if p.rolledItselfBack(n) {
-		return phrase.Undone(release), phrase.HowUndone(release)
+		return phrase.Undone(release), phrase.UndoneBriefly(release)
 	}
 	op := release.Operation
 	now, before := chartVersion.FindStringSubmatch(op.Chart), chartVersion.FindStringSubmatch(op.PreviousChart)

@@ -330,8 +330,10 @@ func (s *Screen) SayFor(d time.Duration, role theme.Role, text string) tea.Cmd {
 	return tea.Tick(d, func(time.Time) tea.Msg { return FlashOver(n) })
 }
 
-// Explain says why a key does not work now.
-func (s *Screen) Explain(why string) tea.Cmd { return s.Say(theme.Quiet, why) }
+// Explain says why a key does not work now. A long reason stays longer.
+func (s *Screen) Explain(why string) tea.Cmd {
+	return s.SayFor(flashFor+time.Duration(len(why)/20)*time.Second, theme.Quiet, why)
+}
 
 func (s *Screen) HasGroup() bool { return s.Group() != nil }
 
