@@ -38,8 +38,16 @@ func (s Subject) Why(room, w int) []canvas.Line {
 		}
 		head = append(head, l)
 	}
-	head = canvas.WrapLines(head, w)
+	last := len(head) - 1
+	told := canvas.WrapLines(head, w)
 	tail := s.dependencyLines(n, w)
+	if t := s.timeout(n, o); t != nil {
+		head[last] = append(head[last], canvas.Piece{Role: theme.Text, Text: "; " + phrase.GaveUp(*t)})
+		if longer := canvas.WrapLines(head, w); len(longer) == len(told) || len(longer)+len(tail) < room { // else the diagnosis matters more
+			told = longer
+		}
+	}
+	head = told
 	if o != nil {
 		head = append(head, diagnosis(o, room-len(head)-len(tail))...)
 	}
@@ -155,15 +163,15 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	if o.NotAwaited() {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + judge})
 	}
-	if t := s.timeout(n, o); t != nil {
-		l = append(l, canvas.Piece{Role: theme.Text, Text: "; " + phrase.GaveUp(*t)})
-	}
 	return l
 }
 
 // timeout returns the timeout at which an object, or the first failure that a stack's release holds, made the group fail; nil if
 // none expired, or if the line of the group says so.
 func (s Subject) timeout(n *graph.Node, o *event.ObjectState) *event.Timeout {
+	if o == nil {
+		return nil
+	}
 	if release := s.State.Scopes[n.ID]; release != nil && s.State.ReleaseRun(n.GroupState) == event.Held {
 		return release.FirstRoot().Timeout
 	}
