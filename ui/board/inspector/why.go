@@ -169,7 +169,7 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 // timeout returns the timeout at which an object, or the first failure that a stack's release holds, made the group fail; nil if
 // none expired, or if the line of the group says so.
 func (s Subject) timeout(n *graph.Node, o *event.ObjectState) *event.Timeout {
-	if o == nil {
+	if o == nil || s.ObjectOutcome(n, o) != "" {
 		return nil
 	}
 	if release := s.State.Scopes[n.ID]; release != nil && s.State.ReleaseRun(n.GroupState) == event.Held {
