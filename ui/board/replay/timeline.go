@@ -26,7 +26,7 @@ func (r *Replay) Draw() {
 		times = "x"
 	}
 	x := cv.Put(1, y, theme.Accent, glyph) + 1
-	x = cv.Put(x, y, theme.Strong, times+strconv.FormatFloat(p.speed, 'g', 3, 64)) + 2
+	x = cv.Put(x, y, theme.Strong, times+strconv.FormatFloat(p.speed, 'f', -1, 64)) + 2
 	x = cv.Put(x, y, theme.Text, canvas.Clock(p.Now().Sub(p.Start()))+" of "+canvas.Clock(p.end().Sub(p.Start()))) + 2
 	end := r.W - 1
 	count := fmt.Sprintf("%d of %d", p.At(), len(p.events))
