@@ -23,7 +23,7 @@ type Image struct {
 func Images(object plan.Object, fields map[string]any) (images []Image) {
 	pods, ok := FindPods(object, fields)
 	if !ok {
-		if isCustom(object) {
+		if IsCustom(object) {
 			images = guessImages(Field{fields, ""}, images)
 		}
 		return images
@@ -53,8 +53,8 @@ func Images(object plan.Object, fields map[string]any) (images []Image) {
 	return images
 }
 
-// isCustom reports whether an object is a custom resource.
-func isCustom(o plan.Object) bool {
+// IsCustom reports whether an object is a custom resource. Those of the Kubernetes project (*.k8s.io) do not count.
+func IsCustom(o plan.Object) bool {
 	return strings.Contains(o.Group, ".") && !strings.HasSuffix(o.Group, ".k8s.io")
 }
 

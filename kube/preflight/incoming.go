@@ -190,7 +190,9 @@ func (o *incomingObject) mayCreate(missing plan.Object) bool {
 }
 
 // isActive reports whether an object is a custom resource that may create other objects.
-func isActive(o plan.Object) bool { return isCustom(o) && !slices.Contains(passiveGroups, o.Group) }
+func isActive(o plan.Object) bool {
+	return refs.IsCustom(o) && !slices.Contains(passiveGroups, o.Group)
+}
 
 // grants reports whether a role permits one of the verbs on objects of the kind of another object.
 func (o *incomingObject) grants(other plan.Object, verbs ...string) bool {

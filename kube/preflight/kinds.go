@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/refs"
 	"lockstep/kube/manifest"
 	"lockstep/kube/session"
 )
@@ -164,10 +165,5 @@ var workloads = []string{"Pod", "Job", "CronJob", "Deployment", "StatefulSet", "
 // mayAddKinds reports whether an object may add kinds without a CRD in the manifest: a workload, which
 // may be an operator; an APIService; or a custom resource, for which an operator may install CRDs.
 func mayAddKinds(o plan.Object) bool {
-	return isCustom(o) || slices.Contains(workloads, o.Kind) || o.Kind == "APIService"
-}
-
-// isCustom reports whether an object is a custom resource. Those of the Kubernetes project (*.k8s.io) do not count.
-func isCustom(o plan.Object) bool {
-	return strings.Contains(o.Group, ".") && !strings.HasSuffix(o.Group, ".k8s.io")
+	return refs.IsCustom(o) || slices.Contains(workloads, o.Kind) || o.Kind == "APIService"
 }

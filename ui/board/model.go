@@ -241,15 +241,7 @@ func (m *model) View() tea.View {
 	if m.stale {
 		m.draw()
 	}
-	v := tea.NewView(m.frame)
-	v.AltScreen = true
-	if !m.Theme.Still {
-		v.MouseMode = tea.MouseModeCellMotion
-	}
-	if top, ok := m.Modes.Top().(keys.Cursor); ok && !m.TooSmall() {
-		v.Cursor = top.Cursor()
-	}
-	return v
+	return m.Frame(m.frame)
 }
 
 func (m *model) draw() {

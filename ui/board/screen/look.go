@@ -156,3 +156,16 @@ func (s *Screen) KeyName(b keys.Binding) string {
 	}
 	return b.FirstName()
 }
+
+// Frame returns what the terminal shows: a drawn frame, with the cursor of the topmost mode.
+func (s *Screen) Frame(drawn string) tea.View {
+	v := tea.NewView(drawn)
+	v.AltScreen = true
+	if !s.Theme.Still {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
+	if top, ok := s.Modes.Top().(keys.Cursor); ok && !s.TooSmall() {
+		v.Cursor = top.Cursor()
+	}
+	return v
+}
