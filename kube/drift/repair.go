@@ -55,7 +55,8 @@ func (r *Release) leftOut(o plan.Object) bool {
 func (r Repair) Adapt(ctx context.Context, o plan.Object, live, old, sent *unstructured.Unstructured) {
 	if t := r.compareAgain(ctx, o, live); t != nil {
 		takeLive(sent, t.kept, live)
-		takeLive(old, t.counted, live)
+		lost := func(d manifest.Difference) bool { return len(d.Rekeyed) > 0 } // the element is missing, and another one is not old's
+		takeLive(old, slices.DeleteFunc(slices.Clone(t.counted), lost), live)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
+	"lockstep/kube/manifest"
 	"lockstep/kube/mask"
 )
 
@@ -59,5 +60,37 @@ func TestRepairReadsAutoscalersOnce(t *testing.T) {
 	send(later)
 	if n := len(kube.Actions()); n != 2 {
 		t.Errorf("%d requests, also for another request of the repair", n)
+	}
+}
+
+// TestRenumberedPort (S18): a port with another number is a changed number, not a lost port, and the chart may ignore the number.
+func TestRenumberedPort(t *testing.T) {
+	service := func(port int64) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "web", "namespace": "ns"},
+			"spec": map[string]any{"ports": []any{map[string]any{"name": "http", "port": port, "protocol": "TCP"}}},
+		}}
+	}
+	live := service(81)
+	live.SetManagedFields([]metav1.ManagedFieldsEntry{
+		{Manager: connect.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:selector":{}}}`)},
+		{Manager: "kubectl-edit", Operation: metav1.ManagedFieldsOperationUpdate,
+			FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:ports":{"k:{\"port\":81,\"protocol\":\"TCP\"}":{".":{},"f:name":{},"f:port":{},"f:protocol":{}}}}}`)},
+	})
+	for _, ignored := range [][]string{nil, {"/spec/ports/0/port"}, {"/spec/ports"}} {
+		found := &Release{}
+		x := &target{release: found, info: &resource.Info{Object: service(80)}, object: plan.Object{Kind: "Service", Namespace: "ns", Name: "web"}, live: live, ignored: ignored}
+		x.changed = manifest.Differences(manifest.AsStored(service(80)), live)
+		newReader(t.Context(), nil).compare(x, &mask.Mask{})
+		switch {
+		case ignored != nil && len(found.Objects) == 0:
+		case ignored == nil && len(found.Objects) == 1 && len(found.Objects[0].Fields) == 1:
+			f := found.Objects[0].Fields[0]
+			if f.Field != "spec.ports[http].port" || f.Pointer != "/spec/ports/0/port" || f.From != int64(80) || f.To != int64(81) || f.Gone || f.Manager != "kubectl-edit" {
+				t.Errorf("%+v", f)
+			}
+		default:
+			t.Errorf("ignored %q: %+v", ignored, found.Objects)
+		}
 	}
 }
