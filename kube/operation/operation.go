@@ -146,6 +146,7 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, e ending, c
 			return nil, err
 		}
 	}
+	defer s.Ledger.ReadAnew()
 	op, err := makePlan(s, c)
 	if err == nil {
 		err = op.checkSavedPlan(ctx, *common)

@@ -49,6 +49,7 @@ type releaseState struct {
 //
 // Rule R52: a release left pending or uninstalling by a dead run does not block the next run.
 func loadRelease(s *session.Session, operation string) (state *releaseState, found bool, err error) {
+	s.Ledger.ReadOnce()
 	revs, found, err := release.Read(s.Releases(), s.Common.Release)
 	if err != nil || !found {
 		return nil, false, err

@@ -34,9 +34,9 @@ type Ledger struct {
 	sealed  bool
 	lost    *lease.LostError
 	newest  func() *rel1.Release // reads the newest revision, nil if that fails
-	looks   sync.Mutex           // held during a look
 	last    look                 // that succeeded
 	writes  int                  // that have ended
+	shared  *sharedRead          // nil if each read is sent
 }
 
 // entry is the known state of a record.
@@ -279,7 +279,7 @@ func (l *Ledger) knows(revision int) bool {
 func (l *Ledger) beginWrite(revision int, status rcommon.Status) (known entry, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sealed = true
+	l.sealed, l.shared = true, nil
 	if l.lost != nil {
 		return entry{}, l.lost
 	}
@@ -329,7 +329,7 @@ func (l *Ledger) endWrite(sent, stored snapshot, err error) {
 func (l *Ledger) beginDelete(revision int) (known entry, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sealed = true
+	l.sealed, l.shared = true, nil
 	if l.lost != nil {
 		return entry{}, l.lost
 	}

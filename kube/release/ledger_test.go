@@ -180,6 +180,7 @@ type recordsTest struct {
 	*rand.Rand
 	store       *secretStore
 	ours, other driver.Driver
+	ledger      *Ledger
 	latest      int               // the latest revision that the run created
 	foreign     map[string]string // the last foreign writes, by name
 	noForeign   bool              // no foreign writes
@@ -192,6 +193,7 @@ type recordsTest struct {
 func newRecordsTest(r *rand.Rand) *recordsTest {
 	w := &recordsTest{Rand: r, store: newSecretStore(), latest: 2, foreign: map[string]string{}, noForeign: r.IntN(2) == 0}
 	ledger := NewLedger("ns", "r")
+	w.ledger = ledger
 	ledger.OnLost(func(error) { w.stopped = true })
 	w.ours, w.other = driver.NewSecrets(newSecrets(w.store, ledger, func(string) {})), driver.NewSecrets(w.store)
 	_ = w.other.Create(keyOf(1), record(1, rcommon.StatusDeployed))
@@ -242,6 +244,9 @@ func (w *recordsTest) write() (err error) {
 		_, err = w.ours.Delete(keyOf(1))
 		w.say("run: delete 1: %v", err)
 	case 2:
+		if w.IntN(2) == 0 {
+			w.ledger.ReadOnce()
+		}
 		_, err = storage.Init(w.ours).History("r")
 		w.say("run: read: %v", err)
 	default:

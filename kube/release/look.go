@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -13,6 +14,7 @@ type look struct {
 	began, ended time.Time
 	stale        bool
 	now          func() time.Time // the clock
+	running      sync.Mutex       // held during a look before a write
 }
 
 // maxLookAge is how old the last look may be when a write is sent, and freshLook how old if the run has waited since: groups
@@ -64,7 +66,7 @@ func (l *Ledger) countWrites() int {
 func (l *Ledger) Waited() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.last.stale = true
+	l.last.stale, l.shared = true, nil
 }
 
 // Admit returns a *lease.LostError if this run must not write any more. It reads the records again if the last look is old:
@@ -74,8 +76,8 @@ func (l *Ledger) Waited() {
 //
 // Rule R51b: a run writes nothing to a release whose newest revision it neither created nor started from.
 func (l *Ledger) Admit(ctx context.Context, r Records) error {
-	l.looks.Lock()
-	defer l.looks.Unlock()
+	l.last.running.Lock()
+	defer l.last.running.Unlock()
 	for range 2 { // the run may be suspended during the first look; a slow server does not get a third one
 		l.mu.Lock()
 		old, lost := l.isOld(l.last.began), l.lostErr()

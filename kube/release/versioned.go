@@ -163,6 +163,14 @@ func (v versionedClient[T, L]) Get(ctx context.Context, name string, opts metav1
 
 // List observes the latest record first, which gives the best message about changes by others.
 func (v versionedClient[T, L]) List(ctx context.Context, opts metav1.ListOptions) (L, error) {
+	shared, into := v.ledger.sharedRead(opts.LabelSelector)
+	if list, ok := shared.(L); ok {
+		return list, meta.EachListItem(list, func(o runtime.Object) error {
+			v.listed(o.(metav1.Object).GetName())
+			return nil
+		})
+	}
+	began := v.ledger.last.now()
 	list, err := v.client.List(ctx, opts)
 	if err != nil {
 		return list, err
@@ -178,6 +186,9 @@ func (v versionedClient[T, L]) List(ctx context.Context, opts metav1.ListOptions
 	slices.SortFunc(all, func(a, b snapshot) int { return b.revision - a.revision })
 	for _, s := range all {
 		_ = v.ledger.observe(s) // the next write fails
+	}
+	if err == nil {
+		v.ledger.keep(into, opts.LabelSelector, list, began)
 	}
 	return list, err
 }

@@ -3,9 +3,11 @@ package upgrade
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -202,5 +204,43 @@ func TestRecordsOfOtherReleases(t *testing.T) {
 	}
 	if labelled != 2 {
 		t.Errorf("%d requests for labelled records, want one for each operation", labelled)
+	}
+}
+
+// TestHistoryIsReadOnce: an operation reads the history of its release once to plan it, and once after it has the lock (R51). Other
+// looks at the records, before writes, read no more than metadata.
+func TestHistoryIsReadOnce(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	var reads atomic.Int64
+	counted := r.WithClient(r.ConnectThrough(rig.Interceptor{Intercept: func(_ http.ResponseWriter, req *http.Request) bool {
+		query := req.URL.Query()
+		if strings.HasSuffix(req.URL.Path, "/secrets") && strings.Contains(query.Get("labelSelector"), "name=t") && !strings.Contains(req.Header.Get("Accept"), "PartialObjectMetadata") {
+			reads.Add(1)
+		}
+		return false
+	}}, ""))
+	chart := rig.ChartOf(t, rig.ConfigMap("a", nil))
+	upgrade := func() (*kube.Operation, error) {
+		return counted.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.HistoryMax = 3 }))
+	}
+	for _, tt := range []struct {
+		name    string
+		prepare func() (*kube.Operation, error)
+		want    int64 // reads to run it
+	}{
+		{"install", func() (*kube.Operation, error) { return counted.Install("plain", rig.UseChart(chart, nil)) }, 1},
+		{"upgrade", upgrade, 1}, {"upgrade", upgrade, 1}, {"upgrade", upgrade, 1},
+		{"rollback", func() (*kube.Operation, error) { return counted.Rollback(2) }, 2}, // Helm reads the deployed revisions once it has created one
+		{"uninstall", counted.Uninstall, 1},
+	} {
+		reads.Store(0)
+		op, err := tt.prepare()
+		planned, start := reads.Swap(0), time.Now()
+		counted.MustRun(op, err)
+		// On a slow machine, more than the time for which a read may be shared can pass before Helm's reads.
+		if n := reads.Load(); planned != 1 || n != tt.want && time.Since(start) < time.Second {
+			t.Errorf("%s: %d reads of the history to plan it, %d to run it", tt.name, planned, n)
+		}
 	}
 }
