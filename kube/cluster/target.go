@@ -90,6 +90,7 @@ type attempts struct {
 	replaces atomic.Bool  // an earlier object was deleted for the one that is applied
 	refused  atomic.Bool  // the last one was, or that of an object of its group, so that this one may never be sent
 	reported atomic.Int64 // observations of the object
+	existed  atomic.Bool  // it was observed
 }
 
 var _ run.Cluster = (*Target)(nil)

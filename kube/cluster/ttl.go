@@ -92,13 +92,23 @@ func (j *expiringJob) finished() (version uint64, ok bool) {
 	return j.version, j.uid != "" && j.end.Status == event.Ready
 }
 
+// deleted reports whether an observation says that somebody has deleted an object that is being applied, or was. A watch that began
+// before the apply of a new object says first that it does not exist.
+func (t *Target) deleted(a *attempts, ob run.Observation) bool {
+	if ob.Status != event.Gone {
+		a.existed.Store(true)
+		return false
+	}
+	return t.send != nil && t.session.Gone != nil && a.count.Load() > 0 && (a.existed.Load() || t.session.Applied.UID(ob.Object) != "")
+}
+
 // report forwards an observation, after telling the object's hook its status. For an expired Job it reports the result
 // instead of Gone. An object that was refused is ready only if somebody has made it what it was to be.
 func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Observation)) {
 	a := t.attempts[ob.Object]
 	if h := t.hooks[ob.Object]; h != nil {
 		h.SetStatus(ob.Status)
-	} else if ob.Status == event.Gone && t.send != nil && t.session.Gone != nil && a != nil && a.count.Load() > 0 {
+	} else if a != nil && t.deleted(a, ob) {
 		t.session.Gone()
 	}
 	if a != nil {
