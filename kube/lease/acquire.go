@@ -94,7 +94,7 @@ func (l *Lease) take(ctx context.Context, found State, opts Options) (State, err
 			l.object = object
 			l.setHeld(sent)
 			return State{}, nil
-		case isUnavailable(err):
+		case isUnavailable(err), namespaceTerminating(err) && l.params.Operation == "uninstall": // which creates nothing else either
 			return State{Status: Unavailable, Err: err}, nil
 		case apierrors.IsAlreadyExists(err), found.lease != nil && (apierrors.IsConflict(err) || apierrors.IsNotFound(err)):
 		default:

@@ -62,6 +62,22 @@ func TestAShortRunSendsThreeRequests(t *testing.T) { // R51
 	})
 }
 
+// TestUninstallInATerminatingNamespace (R51): an uninstall creates nothing else in the namespace, so it continues without a lock.
+func TestUninstallInATerminatingNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, operation := range []string{"uninstall", "upgrade"} {
+			s := newStore()
+			s.createErr = errNamespaceTerminating
+			params := upgrade
+			params.Operation = operation
+			l, found, err := Acquire(t.Context(), s, params, State{}, Options{LockDir: t.TempDir()})
+			if unlocked := l == nil && err == nil && found.Status == Unavailable && !strings.Contains(found.Warning().Message, "permission"); unlocked != (operation == "uninstall") {
+				t.Errorf("%s: %v, %v, %v", operation, l, found, err)
+			}
+		}
+	})
+}
+
 func TestAcquireRefusedWhileHolderRenews(t *testing.T) { // R51
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
