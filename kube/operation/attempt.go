@@ -161,6 +161,7 @@ func (r *runner) newDriver(t task, helm *connect.Helm, client *helmclient.Client
 			c := release.CourseIn(r.op.feed.Events(), t.rollbackOnFailure)
 			if !t.rollbackOnFailure {
 				c.NoReturn = slices.Concat(r.op.passedBefore, c.NoReturn)
+				c.Approvals = slices.Concat(r.op.approvedBefore, c.Approvals)
 			}
 			if !t.rollbackOnFailure && !deployed { // the next run of the stack does not roll it back either
 				c.NoReturn = slices.Concat(c.NoReturn, r.op.passedByOthers())

@@ -161,6 +161,10 @@ func (op *Operation) KeepNoReturn(reasons []string, others map[string]int) {
 	op.passedBefore, op.others = reasons, others
 }
 
+// KeepApprovals adds the approvals that the stack has asked for before the release to the record of the revision that the operation
+// creates. It is called before Run.
+func (op *Operation) KeepApprovals(given []event.Approval) { op.approvedBefore = given }
+
 // PassedBefore returns the reasons of the points of no return that earlier runs have passed in this release, before they could deploy
 // another one of the stack: a rollback of that still goes to the same revision, and not to one of the same number that was deployed
 // later, because the release was uninstalled.

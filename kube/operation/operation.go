@@ -68,9 +68,10 @@ type shared struct {
 	pendingCommands []event.Command // received before the engine started
 	// breakpoints and disabledBreakpoints are added by BreakOn.
 	breakpoints, disabledBreakpoints []string
-	noReturn                         []string       // by PassNoReturn before the engine started
-	passedBefore                     []string       // by KeepNoReturn
-	others                           map[string]int // by KeepNoReturn
+	noReturn                         []string         // by PassNoReturn before the engine started
+	passedBefore                     []string         // by KeepNoReturn
+	others                           map[string]int   // by KeepNoReturn
+	approvedBefore                   []event.Approval // by KeepApprovals
 	// previewers preview single objects of the running revision and, once it has started,
 	// of the rollback.
 	previewers previewers

@@ -47,6 +47,18 @@ func (s *Stack) approvalOf(m *member) (reason string, asked bool) {
 	return reason, asked || slices.Contains(s.approveBefore, m.id)
 }
 
+// approvalsOf returns who has approved a release.
+func (s *Stack) approvalsOf(m *member) (given []event.Approval) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.state.Approvals {
+		if a.Of == m.id {
+			given = append(given, a)
+		}
+	}
+	return given
+}
+
 // checkApproved returns an error if --approve names a release that asks for no approval itself, but whose groups do: the run would wait
 // for theirs.
 func (s *Stack) checkApproved() error {

@@ -311,6 +311,7 @@ func (s *Stack) runStatus(m *member) event.Status {
 func (s *Stack) operationStarted(m *member, op *operation.Operation) {
 	if !s.isRollingBack() {
 		op.KeepNoReturn(s.passedBefore(m), s.others(m))
+		op.KeepApprovals(s.approvalsOf(m))
 	}
 	if len(s.stepsAfter(m)) > 0 {
 		op.RetainLock()

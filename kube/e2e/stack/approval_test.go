@@ -6,9 +6,12 @@ import (
 	"testing"
 	"time"
 
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
+	kuberelease "lockstep/kube/release"
 )
 
 // TestApprovalsOfReleases (R42a, S6): a release whose entry in the file asks for an approval, and a group of another release,
@@ -55,6 +58,44 @@ func TestApprovalsOfReleases(t *testing.T) {
 		t.Errorf("approvals of c: %+v", got)
 	}
 	b.mustUp(releases...) // nothing changes, so nobody is asked
+}
+
+// TestApprovedBeforehand (R42a, S6): a release, and a group of it, are approved in the cluster before the run starts: neither
+// approval is lost, and the record of the release has both.
+func TestApprovedBeforehand(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	s, err := b.prepare(false, nil, release{Name: "a", Dir: chart(t, "a")},
+		release{Name: "b", Needs: []string{"a"}, Approve: "a new database", Dir: rig.DirOf(t, rig.ConfigMap("b", map[string]string{"lockstep/approve": "switches over"}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := s.ProveApprovals(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
+	at, asks, err := b.Client.FindApprovals(t.Context(), b.Namespace, "b")
+	if err == nil {
+		_, err = b.Client.Approve(t.Context(), *at, asks)
+	}
+	if err != nil || len(asks) != 2 {
+		t.Fatalf("asks for %v, %v", asks, err)
+	}
+	time.Sleep(time.Second) // so that the watch usually tells the stack before it starts
+	defer time.AfterFunc(30*time.Second, func() { s.Command(event.Command{Name: event.Abort}) }).Stop()
+	state, _ := b.run(s, nil, nil)
+	last, err := b.Helm().Releases.Last("b")
+	if err != nil || state.Exit != 0 {
+		t.Fatalf("exit %d, %v", state.Exit, err)
+	}
+	var reasons []string
+	for _, a := range kuberelease.CourseOf(last.(*rel1.Release)).Approvals {
+		reasons = append(reasons, a.Reason)
+	}
+	if !slices.Equal(reasons, []string{"a new database", "switches over"}) {
+		t.Errorf("the record has the approvals %q", reasons)
+	}
 }
 
 // TestRollbackOfAStackAsksNobody (R42a, S5): a release that asks for approvals is rolled back, with the groups of its earlier
