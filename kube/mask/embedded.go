@@ -14,7 +14,13 @@ func embeddedSecrets(value string) []string {
 	if !suspicious(value) {
 		return inCommands
 	}
-	return slices.Concat(credentials(asFile(value)), secretsInLines(value), passwords(value), inCommands)
+	var keys []string
+	if strings.Contains(value, "PRIVATE KEY-----") {
+		for _, m := range privateKey.FindAllStringSubmatch(value, -1) {
+			keys = append(keys, m[1])
+		}
+	}
+	return slices.Concat(keys, credentials(asFile(value)), secretsInLines(value), passwords(value), inCommands)
 }
 
 var (
@@ -32,7 +38,12 @@ var (
 	// named match the name of a value and the value.
 	named = []*regexp.Regexp{element, pair, quotedKey, escapedKey}
 	// authorization matches the credentials in a header.
-	authorization = regexp.MustCompile(`(?i)\bauthorization(?:["'\\]*\s*[:=]\s*["'\\]*|["'\\]*[\s,]+["'\\]+)(?:[a-z]+\s+)?([^\s"'\\,;<>]+)`)
+	authorization = regexp.MustCompile(`(?i)\bauthorization(?:["'\\]*\s*[:=]\s*["'\\]*|["'\\]*[\s,]+["'\\]+)(?:(basic|bearer|token|api-?key|digest|negotiate|splunk|aws4\S*)\s+|[a-z]+\s+)?([^\s"'\\,;<>]+)`)
+	// namedList matches a list in one line, quoted its elements.
+	namedList = regexp.MustCompile(`([\w.-]+)["']?\s*[:=]\s*\[([^\]]+)\]`)
+	quoted    = regexp.MustCompile(`"([^"\\]+)"|'([^'\\]+)'`)
+	// privateKey matches a private key in PEM, which is secret whatever it is called.
+	privateKey = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----([^-]+)-----END`)
 )
 
 // secretsInLines returns what is named like a credential in the lines of a text, whatever its format.
@@ -42,13 +53,13 @@ func secretsInLines(file string) (out []string) {
 			continue
 		}
 		if name, v, ok := strings.Cut(line, "="); ok {
-			if isCredential(strings.TrimSpace(name)) && !strings.HasPrefix(v, "= ") { // a comparison
+			if holdsCredential(strings.TrimSpace(name), withoutQuotes(v)) && !strings.HasPrefix(v, "= ") { // a comparison
 				out = append(out, withoutQuotes(v))
 			}
 			out = append(out, connectionPasswords(line)...)
 		}
 		if name, v, ok := strings.Cut(line, ":"); ok && isCredential(withoutQuotes(name)) {
-			if v = withoutQuotes(strings.TrimRight(strings.TrimSpace(v), ",;")); token.MatchString(v) && !variable.MatchString(v) {
+			if v = withoutQuotes(strings.TrimRight(strings.TrimSpace(v), ",;")); token.MatchString(v) && isSecretText(withoutQuotes(name), v) && !variable.MatchString(v) {
 				out = append(out, v)
 			}
 		}
@@ -56,20 +67,36 @@ func secretsInLines(file string) (out []string) {
 			out = append(out, namedSecrets(format, line)...)
 		}
 		for _, m := range authorization.FindAllStringSubmatch(line, -1) {
-			if looksRandom(m[1]) && !variable.MatchString(m[1]) && !strings.Contains(m[1], "://") {
-				out = append(out, m[1])
+			if isHeaderSecret(m[1], m[2]) {
+				out = append(out, m[2])
 			}
 		}
+		out = append(out, listedSecrets(line)...)
 		out = append(out, secretWords(line, isSecretWord)...)
 	}
 	return append(out, namedSecrets(property, file)...)
+}
+
+// listedSecrets returns the elements of lists in a line that are named like credentials, as in tokens = ["x"].
+func listedSecrets(line string) (out []string) {
+	if !strings.Contains(line, "[") {
+		return nil
+	}
+	for _, m := range namedList.FindAllStringSubmatch(line, -1) {
+		for _, e := range quoted.FindAllStringSubmatch(m[2], -1) {
+			if v := e[1] + e[2]; (scope{name: m[1]}).hidesElement(v) && !variable.MatchString(v) {
+				out = append(out, v)
+			}
+		}
+	}
+	return out
 }
 
 // namedSecrets returns the values in a text whose names are those of credentials. The first group of format is the name.
 func namedSecrets(format *regexp.Regexp, text string) (out []string) {
 	for _, m := range format.FindAllStringSubmatch(text, -1) {
 		v := strings.TrimSpace(strings.Join(m[2:], ""))
-		if isCredential(m[1]) && !strings.HasSuffix(strings.ToLower(m[1]), "auth") && !variable.MatchString(v) {
+		if holdsCredential(m[1], v) && !strings.HasSuffix(strings.ToLower(m[1]), "auth") && !variable.MatchString(v) {
 			out = append(out, v)
 		}
 	}
@@ -158,13 +185,17 @@ var (
 func connectionPasswords(line string) (out []string) {
 	add := func(name, v string) {
 		name = strings.Trim(name[max(0, len(name)-maxName):], " \t\"'")
-		if isCredential(name) && !strings.HasSuffix(strings.ToLower(name), "auth") && !variable.MatchString(v) {
+		if holdsCredential(name, v) && !strings.HasSuffix(strings.ToLower(name), "auth") && !variable.MatchString(v) {
 			out = append(out, v)
 		}
 	}
 	for _, ends := range separators {
 		for field := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(ends, r) }) {
-			if name, v, ok := strings.Cut(field, "="); ok && len(field) < len(line) {
+			name, v, ok := strings.Cut(field, "=")
+			if ok && len(field) < len(line) {
+				add(name, withoutQuotes(v))
+			}
+			if name, v, ok = strings.Cut(v, "="); ok { // --from-literal=password=x
 				add(name, withoutQuotes(v))
 			}
 		}
@@ -190,8 +221,8 @@ var urlPassword = regexp.MustCompile(`(://[^\s/:@"']*:)([^\s/"']+|\d*[^\s/"'\d][
 // strictPassword matches the credentials in a URL of which the host may have another one, as in a list of URLs.
 var strictPassword = regexp.MustCompile(`(://[^\s/:@"']*:)([^\s/@"']+)@`)
 
-// dsnPassword matches the credentials in the address of a database as Go's driver for MySQL reads it.
-var dsnPassword = regexp.MustCompile(`[\w.-]+:([^\s"']+)@(?:tcp|unix)\(`)
+// dsnPassword matches the credentials in the address of a database as Go's driver for MySQL reads it, or Java's one for Oracle.
+var dsnPassword = regexp.MustCompile(`[\w.-]+:([^\s"']+)@(?:tcp|unix)\(|jdbc:oracle:\w+:[^\s/:@"']+/([^\s"'@]+)@`)
 
 // passwords returns the passwords of the URLs in a text, as written and decoded.
 func passwords(text string) (out []string) {
@@ -206,7 +237,7 @@ func passwords(text string) (out []string) {
 		}
 	}
 	for _, m := range dsnPassword.FindAllStringSubmatch(text, -1) {
-		out = append(out, m[1])
+		out = append(out, m[1]+m[2])
 	}
 	return out
 }

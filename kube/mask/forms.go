@@ -14,7 +14,7 @@ func isShortSecret(v string) bool {
 	return len(v) >= minShort && strings.ContainsFunc(v, unicode.IsLetter) && strings.ContainsFunc(v, unicode.IsDigit) && !numbered.MatchString(v)
 }
 
-var numbered = regexp.MustCompile(`^([\d.]+[a-zA-Z]{0,2}|[a-zA-Z]+[-_.]?\d{1,2}|v[\d.]+)$`)
+var numbered = regexp.MustCompile(`^([\d.]+[a-zA-Z]{0,2}|(\d+(\.\d+)?(ns|us|ms|s|m|h|d))+|[a-zA-Z]+[-_.]?\d{1,2}|v[\d.]+)$`)
 
 // cut marks where a long text was shortened.
 const cut = "…"
@@ -117,7 +117,7 @@ func (m *Mask) isSecretValue(key, value string) bool {
 	case "", "true", "false", "null":
 		return false
 	}
-	if isCredential(keyIndex.ReplaceAllString(key, "")) || m.Text(value) != value || len(embeddedSecrets(value)) > 0 {
+	if isSecretPath(key, value) || holdsCredential(keyIndex.ReplaceAllString(key, ""), value) || m.Text(value) != value || len(embeddedSecrets(value)) > 0 {
 		return true
 	}
 	for part := range strings.SplitSeq(value, ",") { // of a list

@@ -18,7 +18,8 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // secrets, such as secretName and tokenFile, end in another word. generic matches words that are often the value of a field.
 var (
 	credential = regexp.MustCompile(`((?i:pass(words?|wd|phrase)?|pwd|secret|tokens?|credentials?|erlang[-_.]?cookie|(slack|discord|teams)[-_.]?webhook[-_.]?url|` +
-		`(api|access|account|secret|private|encryption|master|signing|fernet|jwt|hmac|license|app)[-_.]?keys?)|` +
+		`(pass(word|wd)?|pwd)[-_.]?hash(es)?|` +
+		`(api|access|account|auth|secret|private|shared|ssh|storage|encryption|master|signing|fernet|jwt|hmac|license|app)[-_.]?keys?)|` +
 		`(^|[-_.])(?i:pw|salt)|[a-z](Pw|Salt))(?i:[-_.]?(base|old|new|previous|v?\d+))?$|(?i:auth)$`)
 	generic = regexp.MustCompile(`^(?i:(pass(word|wd|phrase)?|pwd|secret|token|(api|access|account|secret|private|encryption)[-_.]?key|credentials?|auth))$`)
 )
@@ -75,7 +76,7 @@ func hideObject(object, before map[string]any, secret bool) {
 		for item := range listItems(object) {
 			hideObject(item, nil, isSecret(item))
 		}
-		hideCredentials(object, before)
+		hideCredentials(object, before, scope{})
 		return
 	}
 	for field, value := range object {
@@ -118,27 +119,32 @@ func isComposite(v any) bool {
 }
 
 // hideCredentials hides values that are named like credentials, also in {name: DB_PASSWORD, value: …}.
-// old is the previous value.
-func hideCredentials(value, old any) {
+// old is the previous value. It hides what credentials returns.
+func hideCredentials(value, old any, in scope) {
 	switch v := value.(type) {
 	case map[string]any:
 		b, _ := old.(map[string]any)
-		name, _ := v["name"].(string)
+		secret := map[string]bool{} // before the name of a pair is hidden
+		for k := range v {
+			secret[k] = in.hides(v, k)
+		}
 		defer hideCommand(listIn(v, "args"), commandSecrets(containerCommand(v)), hiddenIn(listIn(v, "args"), listIn(b, "args")))
 		for k, e := range v {
 			text, isText := e.(string)
-			switch {
-			case isText && (isCredential(k) || k == "value" && text != "" && isCredential(name)):
+			switch credential := headerIn(v, k); {
+			case secret[k]:
 				v[k] = hideScalars(e, k, b)
+			case credential != "":
+				v[k] = strings.ReplaceAll(text, credential, hideScalars(e, k, b).(string))
 			case isText:
 				v[k] = hideEmbedded(text, b[k])
 			default:
-				hideCredentials(e, b[k])
+				hideCredentials(e, b[k], in.field(v, k))
 			}
 		}
 	case []any:
 		b, _ := old.([]any)
-		hideInList(v, b)
+		hideInList(v, b, in)
 	}
 }
 
@@ -181,11 +187,15 @@ func markChanged(lines, hidden, before, hiddenBefore []string) string {
 // hideInList hides values in the elements of a list, arguments such as --password=x, and the argument
 // after --password. It matches elements with those of old by name or, without a name, by index. If any
 // element differs from old, all secret arguments are marked Changed.
-func hideInList(list, old []any) {
+func hideInList(list, old []any, in scope) {
 	named := func(e any) string {
 		m, _ := e.(map[string]any)
 		name, _ := m["name"].(string)
 		return name
+	}
+	changedIn := Hidden
+	if old != nil {
+		changedIn = Changed
 	}
 	for i, e := range list {
 		var previous any
@@ -194,10 +204,16 @@ func hideInList(list, old []any) {
 				previous = o
 			}
 		}
-		if text, ok := e.(string); ok {
+		text, isText := e.(string)
+		switch {
+		case in.hidesElement(e) && slices.ContainsFunc(old, func(o any) bool { return sameScalar(o, e) }):
+			list[i] = Hidden
+		case in.hidesElement(e):
+			list[i] = changedIn
+		case isText:
 			list[i] = hideEmbedded(text, previous)
-		} else {
-			hideCredentials(e, previous)
+		default:
+			hideCredentials(e, previous, in)
 		}
 	}
 	text := hiddenIn(list, old)
@@ -242,8 +258,11 @@ func secretArguments(list []any) map[int]secretArgument {
 		case isText && follows && !strings.HasPrefix(s, "-"):
 			found[i] = secretArgument{"", s}
 			follows = false
-		case m != nil && isCredential(m[1]):
+		case m != nil && holdsCredential(m[1], m[2]):
 			found[i] = secretArgument{m[1] + "=", m[2]}
+		case m != nil && secretArguments([]any{m[2]})[0].value != "": // --from-literal=password=x
+			inner := secretArguments([]any{m[2]})[0]
+			found[i] = secretArgument{m[1] + "=" + inner.prefix, inner.value}
 		default:
 			follows = strings.HasPrefix(s, "-") && isCredential(s)
 		}
@@ -252,26 +271,32 @@ func secretArguments(list []any) map[int]secretArgument {
 }
 
 // credentials returns the values that are named like credentials, also in files, and the passwords of URLs.
-func credentials(v any) (out []string) {
+func credentials(v any) []string { return credentialsIn(v, scope{}) }
+
+func credentialsIn(v any, in scope) (out []string) {
 	switch v := v.(type) {
 	case string:
 		return embeddedSecrets(v)
 	case map[string]any:
-		name, _ := v["name"].(string)
-		if value, ok := v["value"].(string); ok && isCredential(name) {
-			out = append(out, value)
-		}
 		out = append(out, commandSecrets(containerCommand(v))...)
 		for k, e := range v {
-			if text, ok := scalar(e); ok && isCredential(k) {
-				out = append(out, text)
+			credential := headerIn(v, k)
+			if text, ok := scalar(e); ok && in.hides(v, k) {
+				credential = text
+			}
+			if credential != "" {
+				out = append(out, credential)
 				continue
 			}
-			out = append(out, credentials(e)...)
+			out = append(out, credentialsIn(e, in.field(v, k))...)
 		}
 	case []any:
 		for _, e := range v {
-			out = append(out, credentials(e)...)
+			if text, ok := scalar(e); ok && in.hidesElement(e) {
+				out = append(out, text)
+				continue
+			}
+			out = append(out, credentialsIn(e, in)...)
 		}
 		for _, a := range secretArguments(v) {
 			out = append(out, a.value)
