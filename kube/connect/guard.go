@@ -31,13 +31,13 @@ var canceled = func() context.Context {
 // itself. After it has waited for the gates, it asks the guard again.
 func (c *call) enter(ctx context.Context) (*pass, error) {
 	if !c.writes {
-		return c.t.link.enter(ctx, c.target.gate(), c.tries == 0)
+		return c.t.link.enter(ctx, c.target.gate(), c.tries == 0, c.streams)
 	}
 	for {
 		if err := c.t.writes.admit(ctx, false); err != nil {
 			return nil, err
 		}
-		p, err := c.t.link.enter(ctx, c.target.gate(), c.tries == 0)
+		p, err := c.t.link.enter(ctx, c.target.gate(), c.tries == 0, c.streams)
 		if err != nil || c.t.writes.admit(canceled, true) == nil {
 			return p, err
 		}

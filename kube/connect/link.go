@@ -83,8 +83,14 @@ type gate struct {
 	reason  string
 	tries   int // since it was closed
 	probing bool
-	queue   []chan bool // waiting requests; true makes one of them the prober, false releases it
-	waited  int         // requests that were waiting when it opened
+	queue   []waiter
+	waited  int // requests that were waiting when it opened
+}
+
+// waiter is a request in the queue of a gate.
+type waiter struct {
+	turn    chan bool // true makes it the prober, false releases it
+	streams bool
 }
 
 // Listen adds a listener. During an outage it calls Unreachable at once.
@@ -184,14 +190,14 @@ type pass struct {
 }
 
 // enter waits until a request of a group version may be sent; first is true for the first try. The only error is ctx's.
-func (l *Link) enter(ctx context.Context, group string, first bool) (*pass, error) {
+func (l *Link) enter(ctx context.Context, group string, first, streams bool) (*pass, error) {
 	p := &pass{link: l, group: group}
 	keys := []string{group, serverGate} // serverGate last, so that its prober has nothing else to wait for
 	if group == serverGate {
 		keys = keys[1:]
 	}
 	for _, key := range keys {
-		g, err := l.wait(ctx, key, first)
+		g, err := l.wait(ctx, key, first, streams)
 		if err != nil {
 			p.end(inconclusive, time.Time{}, "")
 			return nil, err
@@ -204,8 +210,8 @@ func (l *Link) enter(ctx context.Context, group string, first bool) (*pass, erro
 }
 
 // wait waits until a gate is open, or the request becomes its prober. In that case it returns the gate.
-func (l *Link) wait(ctx context.Context, key string, first bool) (*gate, error) {
-	g, turn := l.joinQueue(key)
+func (l *Link) wait(ctx context.Context, key string, first, streams bool) (*gate, error) {
+	g, turn := l.joinQueue(key, streams)
 	if g == nil {
 		return nil, nil
 	}
@@ -230,7 +236,7 @@ func (l *Link) wait(ctx context.Context, key string, first bool) (*gate, error) 
 }
 
 // joinQueue joins the queue of a closed gate. It returns nil if the gate is open.
-func (l *Link) joinQueue(key string) (*gate, chan bool) {
+func (l *Link) joinQueue(key string, streams bool) (*gate, chan bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.gates[key]
@@ -239,7 +245,7 @@ func (l *Link) joinQueue(key string) (*gate, chan bool) {
 	}
 	turn := make(chan bool, 1)
 	if g.probing {
-		g.queue = append(g.queue, turn)
+		g.queue = append(g.queue, waiter{turn, streams})
 	} else {
 		g.probing = true
 		turn <- true
@@ -269,7 +275,7 @@ func beforeDeadline(ctx context.Context, pause time.Duration) time.Duration {
 func (l *Link) leaveQueue(g *gate, turn chan bool, probes bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	g.queue = slices.DeleteFunc(g.queue, func(c chan bool) bool { return c == turn })
+	g.queue = slices.DeleteFunc(g.queue, func(w waiter) bool { return w.turn == turn })
 	select {
 	case probes = <-turn: // its turn came at the same time
 	default:
@@ -279,13 +285,14 @@ func (l *Link) leaveQueue(g *gate, turn chan bool, probes bool) {
 	}
 }
 
-// promote makes the next in the queue the prober.
+// promote makes the next in the queue the prober: a stream only if there is no other request, because a proxy may hold its response.
 func (g *gate) promote() {
-	g.probing = len(g.queue) > 0
-	if g.probing {
-		g.queue[0] <- true
-		g.queue = g.queue[1:]
+	if g.probing = len(g.queue) > 0; !g.probing {
+		return
 	}
+	next := max(0, slices.IndexFunc(g.queue, func(w waiter) bool { return !w.streams }))
+	g.queue[next].turn <- true
+	g.queue = slices.Delete(g.queue, next, next+1)
 }
 
 // outcome says what a try shows about the API server.
@@ -295,7 +302,8 @@ const (
 	inconclusive outcome = iota // the try ended for other reasons
 	responded                   // the API server responded
 	busy                        // it, or a proxy in front of it, cannot serve the group version now
-	lost                        // the connection broke, or no response came
+	lost                        // the connection broke
+	hung                        // no response came, or only a part of it
 	refused                     // the connection was refused
 	denied                      // the API server did not accept the credentials, which can be read again
 )
@@ -307,7 +315,7 @@ func (p *pass) end(o outcome, sent time.Time, reason string) (closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	wasUnreachable := len(l.gates) > 0
-	l.connected = l.connected || o == responded || o == busy || o == lost || o == denied
+	l.connected = l.connected || o == responded || o == busy || o == lost || o == hung || o == denied
 	if o == responded || o == busy || o == denied {
 		l.answered = time.Now()
 	}
@@ -322,12 +330,13 @@ func (p *pass) end(o outcome, sent time.Time, reason string) (closed bool) {
 			reason += " for " + strings.TrimPrefix(p.group, "/")
 		}
 		l.fail(p.group, 1, sent, reason)
-	case lost:
-		weight := 1
-		if time.Since(sent) >= silence && !l.answered.After(sent) {
-			weight = lostAfter
+	case lost, hung:
+		switch alone := !l.answered.After(sent); {
+		case alone && time.Since(sent) >= silence:
+			l.fail(serverGate, lostAfter, sent, reason)
+		case o == lost: // a hung request is only slow if others got a response, such as a watch that a proxy buffers
+			l.fail(serverGate, 1, sent, reason)
 		}
-		l.fail(serverGate, weight, sent, reason)
 	case refused, denied:
 		l.fail(serverGate, lostAfter, sent, reason)
 	}
@@ -362,8 +371,8 @@ func (l *Link) open(key string) {
 	}
 	delete(l.gates, key)
 	g.waited = len(g.queue)
-	for _, turn := range g.queue {
-		turn <- false
+	for _, w := range g.queue {
+		w.turn <- false
 	}
 	g.queue = nil
 }

@@ -124,7 +124,7 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 			next, generation = c.t.current()
 		}
 		var sent time.Time
-		sent, resp, err = try(ctx, next, c.newRequest(ctx), min(maxTimeout, firstTimeout<<min(c.tries, 5)), c.streams, c.t.plugin)
+		sent, resp, err = try(ctx, next, c.newRequest(ctx), c.tryTimeout(pass), c.streams, c.t.plugin)
 		if c.tries == 0 {
 			c.began = sent
 		}
@@ -163,6 +163,14 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 	}
 }
 
+// tryTimeout limits the next try. A stream that probes must not keep others waiting for long.
+func (c *call) tryTimeout(p *pass) time.Duration {
+	if c.streams && len(p.probes) > 0 {
+		return silence
+	}
+	return min(maxTimeout, firstTimeout<<min(c.tries, 5))
+}
+
 // pause waits before the next try, and counts the last one. closed says that the gate is closed, which has its own pause.
 func (c *call) pause(ctx context.Context, v verdict, closed bool) error {
 	if !c.errorsSince.IsZero() {
@@ -183,7 +191,7 @@ func (c *call) judgeSilence(ctx context.Context, resp *http.Response, waited tim
 	if waited < silence || resp != nil || !serverAlone || !errors.Is(ctx.Err(), context.DeadlineExceeded) || !c.t.link.state().responded {
 		return verdict{}
 	}
-	return verdict{outcome: lost, reason: fmt.Sprintf("no response within %s", waited.Round(time.Second))}
+	return verdict{outcome: hung, reason: fmt.Sprintf("no response within %s", waited.Round(time.Second))}
 }
 
 func unauthorized(resp *http.Response) bool {
@@ -343,6 +351,8 @@ func judgeError(err error, link *Link) verdict {
 		return verdict{reason: shortReason(err)}
 	case errors.Is(err, errNotSent):
 		return verdict{}
+	case errors.Is(err, errNoResponse):
+		return verdict{outcome: hung, retry: true, reason: shortReason(err)}
 	case notSent(err) && !link.state().connected: // the address may be wrong
 		return verdict{reason: shortReason(err)}
 	case notSent(err):

@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -102,6 +103,10 @@ func expired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }
 
+// errUnanswered is the error of a watch that got no response for a while, as from a proxy that buffers it: what happens meanwhile is
+// only in a list.
+var errUnanswered = errors.New("no response to a watch")
+
 // run feeds the stream until ctx is done.
 func (s *source) run(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -117,7 +122,7 @@ func (s *source) run(ctx context.Context) {
 		case denied(err):
 			s.poll(ctx, mayList, err)
 			return
-		case expired(err):
+		case expired(err), errors.Is(err, errUnanswered):
 			err = nil // not an outage
 		}
 		s.pause(ctx, err)
@@ -179,6 +184,8 @@ func (s *source) follow(ctx context.Context, version string) error {
 		switch {
 		case denied(err), expired(err), apierrors.IsNotFound(err), version == "":
 			return err
+		case err != nil && lived > initialSpan+endMargin:
+			return errUnanswered
 		case err == nil && lived > time.Second:
 			// The server ends every watch after a while: start the next one at once.
 		default:

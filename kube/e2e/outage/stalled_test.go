@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 )
@@ -40,4 +41,32 @@ func TestStalledWatch(t *testing.T) {
 	if left := r.Labelled(); len(left) > 0 {
 		t.Errorf("not removed: %v", left)
 	}
+}
+
+// TestUnansweredWatches: a proxy holds the responses to all watches, longer than the run lasts. It neither takes the API server for
+// unreachable nor waits until a timeout for what is ready (R53, R25).
+func TestUnansweredWatches(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Client = r.ConnectThrough(rig.Interceptor{Intercept: func(_ http.ResponseWriter, req *http.Request) bool {
+		watches := req.URL.Query().Has("watch")
+		if watches {
+			<-req.Context().Done()
+		}
+		return watches
+	}}, "")
+	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("db", nil, "1s")), func(i *kube.Deploy) { i.Timeout = time.Minute }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	out := r.Run(op, func(e event.Event) {
+		if e.Kind == event.KindServer {
+			t.Errorf("%s: %s", e.Kind, e.Message)
+		}
+	})
+	if took := time.Since(start); out.State.Exit != 0 || took > 45*time.Second {
+		t.Errorf("exit %d after %s: %s", out.State.Exit, took, out.State.Message)
+	}
+	r.AssertHistory("1 deployed")
 }
