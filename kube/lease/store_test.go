@@ -37,7 +37,7 @@ type store struct {
 }
 
 var (
-	errDenied               = apierrors.NewForbidden(leasesResource, "", errors.New(`User "ann" cannot get resource "leases" in API group "coordination.k8s.io"`))
+	errDenied               = apierrors.NewForbidden(leasesResource, "", errors.New(`denied: User "ann" cannot get resource "leases" in API group "coordination.k8s.io"`))
 	errNamespaceGone        = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ns")
 	errNamespaceTerminating = &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden,
