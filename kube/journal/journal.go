@@ -163,6 +163,7 @@ type Journal struct {
 	store  Store
 	before map[string]Kept // what earlier pods have kept
 	err    error           // see Err
+	lost   error           // see Lost
 
 	mu    sync.Mutex // guards the field below, and serializes writes
 	state state
@@ -201,6 +202,19 @@ func Open(ctx context.Context, store Store, writer string) (*Journal, error) {
 	}
 }
 
+// Lost returns the journal of a process that finds none although each Job has one: somebody has deleted it. cause is why it cannot be
+// read. Whether an earlier pod has begun the run is unknown; see Entry.Begin.
+func Lost(cause error) *Journal { return &Journal{store: gone{cause}, lost: cause} }
+
+// IsLost reports whether the journal is lost.
+func (j *Journal) IsLost() bool { return j != nil && j.lost != nil }
+
+// gone is the Store of a lost journal.
+type gone struct{ error }
+
+func (g gone) Load(context.Context) ([]byte, error) { return nil, g.error }
+func (g gone) Save(context.Context, []byte) error   { return g.error }
+
 // Err returns why this process could not become the writer, nil if it is.
 func (j *Journal) Err() error {
 	if j == nil {
@@ -234,6 +248,16 @@ type Entry struct {
 	journal *Journal
 	id      string
 	before  Kept
+}
+
+// IsLost returns Journal.IsLost.
+func (e *Entry) IsLost() bool { return e != nil && e.journal.IsLost() }
+
+// Begin returns the entry of a lost journal for a run that an earlier pod has begun, as the release shows: start is what is known of
+// it. The run cannot continue, see Err.
+func (e *Entry) Begin(start Start) *Entry {
+	cause := fmt.Errorf("what this run has kept for its next pod is lost, such as accepted edits, so it cannot continue: %w", e.journal.lost)
+	return &Entry{journal: &Journal{store: e.journal.store, err: cause}, id: e.id, before: Kept{Start: &start}}
 }
 
 // Err returns Journal.Err.

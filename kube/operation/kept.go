@@ -32,6 +32,24 @@ func checkStart(common Common, check func() error) (err error) {
 	return err
 }
 
+// findStart replaces a lost journal: if the latest revision is that of an earlier pod of this Job, the run has begun, and why it cannot
+// continue is returned. Else it has not, and keeps nothing.
+func findStart(s *session.Session) (entry *journal.Entry, err error) {
+	c := s.Common
+	revs, found, err := release.Read(s.Releases(), c.Release)
+	if err != nil || !found || !release.CreatedBy(revs.Last, c.Job) {
+		return nil, err
+	}
+	start := journal.Start{Good: revs.LastGood(), Records: s.Ledger.UIDs()}
+	for _, rel := range revs.All {
+		if !release.CreatedBy(rel, c.Job) {
+			start.Last = max(start.Last, rel.Version)
+		}
+	}
+	entry = c.Journal.Begin(start)
+	return entry, entry.Err()
+}
+
 // keepStart keeps the state of the release before the operation's first write to it, unless an earlier pod has.
 func (op *Operation) keepStart(ctx context.Context) error {
 	c := op.prepared.Common

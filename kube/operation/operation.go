@@ -142,6 +142,13 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, e ending, c
 		}
 		return nil, ErrCompleted
 	}
+	if common.Journal.IsLost() {
+		var lost error
+		if common.Journal, lost = findStart(s); lost != nil {
+			makePlan = func(*session.Session, *connect.Client) (*Operation, error) { return nil, lost }
+		}
+		s.Common.Journal = common.Journal
+	}
 	if common.Continues != nil {
 		if err := s.LookAtRecords(ctx); err != nil {
 			return nil, err

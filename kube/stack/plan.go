@@ -30,6 +30,9 @@ import (
 // Rule S3: everything is rendered, planned and checked before the first write. Objects that a
 // release creates count as present for releases that need it.
 func Prepare(ctx context.Context, opts Options, connectTo Connect) (*Stack, error) {
+	if opts.Journal.IsLost() { // a stack starts over: it passes what an earlier pod has deployed
+		opts.Journal = nil
+	}
 	s := &Stack{opts: opts, byID: map[string]*member{}, run: cmp.Or(opts.Common.Job, rand.Text())}
 	s.info = event.Operation{Name: "up", Release: Name(opts.File), Chart: opts.File.Path, By: opts.Common.StartedBy()}
 	if path, err := filepath.Abs(opts.File.Path); err == nil && opts.File.Path != "-" {

@@ -22,6 +22,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
+	"lockstep/kube/journal"
 	kuberelease "lockstep/kube/release"
 )
 
@@ -167,6 +168,41 @@ func TestNextPodCannotKeep(t *testing.T) {
 		s, err = pod(false, rollback, stack...)
 		state, _ := b.run(s, err, nil)
 		check(state, "a", "b")
+	}
+}
+
+// TestNextPodLostTheJournal (S13): somebody has deleted the Secret with the journal. A pod that replaces another ends the run as failed:
+// it cannot know which values were accepted. The first pod runs.
+func TestNextPodLostTheJournal(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	lost := journal.Lost(apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, "lockstep-t-journal"))
+	pod := func(j *journal.Journal, job string, docs ...string) (*kube.Operation, error) {
+		return b.Upgrade("plain", rig.UseChart(rig.ChartOf(t, docs...), func(u *kube.Deploy) {
+			u.Install, u.Journal, u.Job, u.ReadinessTimeout = true, j.Entry(""), b.Namespace+"/"+job, 2*time.Second
+		}))
+	}
+	b.MustRun(pod(lost, "first", rig.ConfigMap("a", nil)))
+	op, err := pod(rig.OpenJournal(t, &memory{}), "second", rig.Deployment("app", nil, "1h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Run(op, nil)
+	records := b.Helm().Releases
+	stored, err := records.Last("t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := stored.(*rel1.Release)
+	if killed.Info.Status = rcommon.StatusPendingUpgrade; records.Update(killed) != nil {
+		t.Fatal("revision 2 cannot be written")
+	}
+	if op, err = pod(lost, "second", rig.ConfigMap("a", nil)); err != nil {
+		t.Fatal(err)
+	}
+	out := b.Run(op, nil)
+	if got := b.history("t"); out.State.Exit != 1 || got[0] != "t 2 failed" || !strings.Contains(phrase.Reason(&out.State), "what this run has kept for its next pod is lost") {
+		t.Errorf("exit %d, history %v: %s", out.State.Exit, got, phrase.Reason(&out.State))
 	}
 }
 

@@ -171,15 +171,18 @@ func exitIfBegun(j *journal.Journal, err error) error {
 // openJournal opens the journal of a run in the cluster (S13), nil elsewhere. Without permission the run has none. It refuses a run
 // that would obey no command, unless an earlier pod has begun it.
 func openJournal(cmd *cobra.Command, client *kube.Client, r runOptions, d report.Display) (*journal.Journal, error) {
-	journal, err := client.OpenJournal(cmd.Context(), r.timeout())
+	j, err := client.OpenJournal(cmd.Context(), r.timeout())
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		d.Warn(fmt.Sprintf("if this pod is replaced, the next one starts over: %v; "+text.Program+" rbac --in-cluster prints the permission", err))
-		journal, err = nil, nil
+		if j = nil; apierrors.IsNotFound(err) {
+			j = journal.Lost(err)
+		}
+		err = nil
 	}
-	if _, earlier := journal.Begun(); err != nil || earlier || r.common.SkipPreflight {
-		return journal, err
+	if _, earlier := j.Begun(); err != nil || earlier || r.common.SkipPreflight {
+		return j, err
 	}
-	return journal, client.CheckCommands(cmd.Context(), func(account string) string {
+	return j, client.CheckCommands(cmd.Context(), func(account string) string {
 		return rbacCommandInPod(cmd) + " --service-account " + account
 	})
 }
