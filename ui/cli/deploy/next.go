@@ -222,7 +222,7 @@ func (s suggester) afterDeploy(state *event.State, ref string, saved []string, s
 	case rolledBack(state):
 	case isUninstalled(state):
 	case state.Newer != nil: // recover would mark the revision of somebody else
-		next = append(next, s.related(state, "the newer revision", "history", name))
+		next = append(next, s.related(state, "to see who has deployed it", "history", name))
 	case state.Release != "failed": // another run is active, or the record could not be written
 		next = append(next, s.related(state, "or mark the release failed and show its objects", "recover", name))
 	case goodRevision > 0:

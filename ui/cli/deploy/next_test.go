@@ -181,7 +181,7 @@ func TestNextCommands(t *testing.T) {
 		{"an upgrade whose rollback was stopped", deploy(aborted(endedState("upgrade", 3, event.Failed, event.Aborted, "failed"), "")),
 			[]string{replace(upgradeAgain, "after fixing it", "to run it again"), replace(orRollback, "or roll back", "or finish the rollback")}},
 		{"an upgrade that may be pending", deploy(endedState("upgrade", 3, event.Failed, "", "")), []string{upgradeAgain, orRecover}},
-		{"an upgrade that lost its release", deploy(lostState()), []string{replace(upgradeAgain, "after fixing it", "to continue"), history + "   # the newer revision"}},
+		{"an upgrade that lost its release", deploy(lostState()), []string{replace(upgradeAgain, "after fixing it", "to continue"), history + "   # to see who has deployed it"}},
 		{"a failed upgrade as another user", given("upgrade", "s", "./c", "-i", "--kube-as-user", "bob", "--kube-token", "secret").afterDeploy(endedState("upgrade", 3, event.Failed, "", "failed"), "./c", nil, false),
 			[]string{"lockstep upgrade s ./c" + where + " --kube-as-user bob --kube-token '…' --install" + fix + "; fill in …",
 				replace(orRollback, "'my cluster'", "'my cluster' --kube-as-user bob --kube-token '…'") + "; fill in …"}},
