@@ -82,6 +82,20 @@ func NewChart(path string, annotations map[string]string) *Chart {
 	return c
 }
 
+// Approvals returns what the chart at a path and its parents ask for, the innermost first.
+func (c *Chart) Approvals(path string) (asked []Approval) {
+	if c == nil || !Within(path, c.Path) {
+		return nil
+	}
+	for _, s := range c.Subcharts {
+		asked = append(asked, s.Chart.Approvals(path)...)
+	}
+	if c.Approval != nil {
+		asked = append(asked, *c.Approval)
+	}
+	return asked
+}
+
 // WithoutOrder returns the chart without what orders it and its subcharts: with what they ask for. Other subcharts are left out.
 func (c *Chart) WithoutOrder() *Chart {
 	bare := &Chart{Path: c.Path, Approval: c.Approval, NoReturn: c.NoReturn}

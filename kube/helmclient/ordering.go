@@ -96,6 +96,9 @@ func (o Ordering) PlanApply(tree *plan.Chart, resources []plan.Resource, hooks [
 		return Planned{}, nil, err
 	}
 	for _, g := range phase.Groups {
+		if i := slices.IndexFunc(hooks, func(h plan.SubchartHook) bool { return h.Group.ID == g.ID }); i >= 0 { // it comes before what its chart asks for
+			g.Approve = append(slices.Clip(g.Approve), tree.Approvals(hooks[i].Chart)...)
+		}
 		if o.WaitOutside == nil {
 			g.WaitFor = nil
 		} else {

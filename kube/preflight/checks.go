@@ -16,6 +16,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
+	"lockstep/kube/charts"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/preflight/chartchecks"
@@ -248,9 +249,16 @@ func findApprovals(p *session.Prepared, deploys bool) error {
 		if g.Phase.Kind == event.PhaseApply || g.Phase.Kind == event.PhaseRemove || !deploys {
 			continue
 		}
-		chart := p.Target.Release.Chart
-		if reason, asked := plan.ReadApprove(chart.Metadata.Annotations); asked {
-			g.Approve = append(g.Approve, plan.Approval{Of: chart.Name(), Reason: reason})
+		root := p.Target.Release.Chart // its record may have no room for the tree
+		asked := plan.NewChart(root.Name(), root.Metadata.Annotations).Approvals(root.Name())
+		tree := cmp.Or(p.Target.Tree, p.Apply.Charts)
+		for _, path := range chartsOf(p, g) {
+			asked = append(asked, tree.Approvals(path)...)
+		}
+		for _, a := range asked {
+			if !slices.Contains(g.Approve, a) {
+				g.Approve = append(g.Approve, a)
+			}
 		}
 	}
 	asked, err := pickGroups("--approve-before", p.Common.ApproveBefore, p.Phases)
@@ -264,6 +272,28 @@ func findApprovals(p *session.Prepared, deploys bool) error {
 		}
 	}
 	return errors.Join(err, errApprove)
+}
+
+// chartsOf returns the paths of the charts whose unit is the namespace, crds/ or a hook.
+func chartsOf(p *session.Prepared, g event.PlannedGroup) []string {
+	paths := []string{p.Target.Root()}
+	switch g.Phase.Kind {
+	case event.PhaseCRDs:
+		for _, d := range p.Target.CRDs.Docs {
+			paths = append(paths, d.Chart)
+		}
+	case event.PhaseHooks:
+		for _, h := range p.Target.Release.Hooks {
+			docs, _, err := charts.ParseManifestWith(p.Common.Reader(), "# Source: "+h.Path+"\n"+h.Manifest, p.Target.Root())
+			if err != nil || h.Name != "" && g.Name != h.Kind+"/"+h.Name { // one that is unreadable fails before it is sent
+				continue
+			}
+			for _, d := range docs {
+				paths = append(paths, d.Chart)
+			}
+		}
+	}
+	return paths
 }
 
 // pickGroups returns the ids of the groups that match the arguments of a flag (R42), also with an error about those that match none.

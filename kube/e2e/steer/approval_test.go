@@ -174,3 +174,43 @@ func TestApprovalsNeedNoOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestApprovalsOfSubcharts (R42a): what the Chart.yaml of a subchart asks for comes before its hooks and crds/ as well, in order or not,
+// also of a subchart with nothing else, and not before those of other charts.
+func TestApprovalsOfSubcharts(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	hook := func(name, scope string) string {
+		return rig.ConfigMap(name, map[string]string{"helm.sh/hook": "pre-install", "lockstep/hook-scope": scope})
+	}
+	const crd = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: asks.subcharts.example}, spec: {group: subcharts.example, scope: Cluster,
+  names: {kind: Ask, plural: asks}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}`
+	chart := rig.MakeChart(t, rig.Files{
+		"Chart.yaml":                   "apiVersion: v2\nname: shop\nversion: 1.0.0\n",
+		"templates/all.yaml":           rig.ConfigMap("own", map[string]string{}) + "\n---\n" + hook("own-hook", ""),
+		"charts/db/Chart.yaml":         "apiVersion: v2\nname: db\nversion: 1.0.0\nannotations: {lockstep/approve: of db}\n",
+		"charts/db/templates/all.yaml": rig.ConfigMap("data", map[string]string{}) + "\n---\n" + hook("scoped", "subchart"),
+		"charts/tool/Chart.yaml":       "apiVersion: v2\nname: tool\nversion: 1.0.0\nannotations: {lockstep/approve: of tool}\n",
+		"charts/tool/templates/a.yaml": hook("tool-hook", ""),
+		"charts/tool/crds/a.yaml":      crd,
+	})
+	for _, wait := range []string{"ordered", "watcher"} {
+		op, err := r.Install("shop", rig.UseChart(chart, func(d *kube.Deploy) { d.Wait = wait }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := map[string][]string{}
+		for g := range event.Groups(op.Phases()) {
+			for _, a := range g.Approve {
+				asked[a.Reason] = append(asked[a.Reason], g.ID)
+			}
+		}
+		want := map[string][]string{"of tool": {"shop:crds/", "pre-install:ConfigMap/tool-hook"}, "of db": {"pre-install:ConfigMap/scoped", "shop/db:(unsequenced)"}}
+		if wait == "watcher" {
+			want["of db"][1] = "shop:(unsequenced)"
+		}
+		if !maps.EqualFunc(asked, want, slices.Equal[[]string]) {
+			t.Errorf("--wait=%s: asked for %v, want %v", wait, asked, want)
+		}
+	}
+}
