@@ -56,7 +56,7 @@ func (d *definition) serves(version string) bool {
 }
 
 // notYetServed reports whether an API server has only not yet seen the definition of the resource: where there are several,
-// each learns of a new CustomResourceDefinition by itself, but reads it from their common database. It then responds with 404,
+// each learns of a new CustomResourceDefinition separately, but reads it from their common database. It then responds with 404,
 // which says nothing about the object.
 func (c *call) notYetServed(ctx context.Context, resp *http.Response) bool {
 	if c.streams || !definable(c.target.Group) || !c.unserved(resp) {
