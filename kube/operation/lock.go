@@ -305,11 +305,10 @@ func NewerRevision(err error) *event.NewerRevision {
 	return nil
 }
 
-// verifyUnchanged reads the latest revision again and returns it. Helm's action, which follows, shares this read. expected is nil if the release should not exist. If the
+// verifyUnchanged reads the latest revision again and returns it. expected is nil if the release should not exist. If the
 // latest revision differs, the error is a *changedError.
 func (a *attempt) verifyUnchanged(expected *rel1.Release) (*rel1.Release, error) {
 	name, began := a.op.prepared.Common.Release, time.Now()
-	a.op.ledger.ReadOnce()
 	last, found, err := release.Last(a.helm.Config.Releases, name)
 	if err != nil {
 		return nil, fmt.Errorf("read release %s again: %w", name, err)

@@ -27,6 +27,9 @@ func (a *attempt) runPrelude(t session.Target) error {
 	if err := a.admitFirst(); err != nil {
 		return err
 	}
+	if p := a.op.prepared; p.Last == nil || p.Info.Name == "upgrade" { // an install that replaces a revision first changes that one
+		a.op.ledger.ReadOnce()
+	}
 	if _, err := a.acquireLockAndWriteMarks(a.op.prepared.Last); err != nil {
 		return err
 	}

@@ -267,6 +267,7 @@ func (rb *Rollback) run(a *attempt, to int, from *rel1.Release) (*rel1.Release, 
 	if err := a.admitFirst(); err != nil {
 		return nil, err
 	}
+	a.op.ledger.ReadOnce()
 	if _, err := a.acquireLockAndWriteMarks(from); err != nil {
 		return nil, fmt.Errorf("roll back: %w", err)
 	}

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"lockstep/engine/parallel"
+	"lockstep/kube/lease"
 )
 
 // Helm's drivers overwrite a record even if it has changed. Ledger.Driver gives them a client that
@@ -203,6 +204,9 @@ func (v versionedClient[T, L]) Create(ctx context.Context, o T, opts metav1.Crea
 	}
 	created, err := v.client.Create(ctx, o, opts)
 	v.endWrite(s, created, err)
+	if lost := (*lease.LostError)(nil); apierrors.IsAlreadyExists(err) && errors.As(v.readAgain(ctx, o.GetName(), 0), &lost) {
+		return none, lost // it says whose record that is
+	}
 	return created, err
 }
 
