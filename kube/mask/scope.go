@@ -140,14 +140,13 @@ func holdsCredential(name, value string) bool { return isCredential(name) && isS
 // isSecretPath reports whether the value at a path such as db.credentials.value is secret because of the names in it.
 func isSecretPath(path, value string) bool {
 	var s scope
-	m := map[string]any{}
 	names := strings.Split(path, ".")
 	for i, name := range names {
 		name = keyIndex.ReplaceAllString(name, "")
-		m = map[string]any{name: value}
+		m := map[string]any{name: value}
 		if i < len(names)-1 {
 			s = s.field(m, name)
-		} else if s.hides(m, name) {
+		} else if s.hides(m, name) || headerIn(m, name) != "" {
 			return true
 		}
 	}

@@ -31,8 +31,11 @@ func TestShapesOfCredentials(t *testing.T) {
 			t.Errorf("%s: a diff shows it: %v", text, object)
 		}
 	}
+	if got := new(Mask).Argument("set", "headers.Authorization=Basic "+value); got != "headers.Authorization=…" {
+		t.Errorf("--set of a header: %s", got)
+	}
 	for path, secret := range map[string]bool{
-		"credentials.value": true, "db.password.value": true, "passwords.admin": true, "secrets[0].data.x": true, "credentials.secretName": false, "password.length": false,
+		"credentials.x": true, "credentials.value": true, "db.password.value": true, "passwords.admin": true, "secrets[0].data.x": true, "credentials.secretName": false, "password.length": false,
 	} {
 		if got := new(Mask).Argument("set", path+"="+value) == path+"=…"; got != secret {
 			t.Errorf("--set %s: secret is %v", path, got)
