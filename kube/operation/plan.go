@@ -154,7 +154,14 @@ func (op *Operation) ProveApprovals(ctx context.Context, release []plan.Approval
 	}
 	kube, common := op.client.Clientset, op.prepared.Common
 	at := event.ApprovalsAt{Lease: incluster.ApprovalsLease(), Plan: digest}
-	if at.Lease == "" {
+	if at.Lease == "" { // a Lease that a killed run has left is for what was to be changed then, too
+		asking := map[string]bool{}
+		for g := range event.Groups(op.Phases()) {
+			asking[g.ID] = asking[g.ID] || len(release)+len(g.Approve) > 0
+		}
+		if digest, err = preview.DigestOfChanges(ctx, op.client, op.prepared, []byte(digest), func(group string) bool { return asking[group] }); err != nil {
+			return end, op.Mask().Error(err)
+		}
 		if at, err = incluster.NewApprovals(ctx, kube, common.Namespace, common.Release, digest, op.Username(ctx), asks); err != nil {
 			return end, preflight.ExplainDenied(op.client, err)
 		}

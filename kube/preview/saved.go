@@ -80,6 +80,45 @@ func Save(ctx context.Context, c *connect.Client, p *session.Prepared, options m
 	return out, nil
 }
 
+// DigestOfChanges returns a digest of what an operation does to the existing objects of some groups, with the values of the fields that
+// it changes as they are now. It writes nothing.
+func DigestOfChanges(ctx context.Context, c *connect.Client, p *session.Prepared, salt []byte, of func(group string) bool) (string, error) {
+	ctx, cancel := p.Common.WithTimeout(ctx)
+	defer cancel()
+	s, err := newObjects(ctx, c, p)
+	if err != nil {
+		return "", err
+	}
+	changes, err := s.changes(ctx)
+	if err != nil {
+		return "", err
+	}
+	var all []planfile.Object
+	for _, c := range changes {
+		if !of(c.Group) || !c.Modifies() || c.Action == inspect.Create {
+			continue
+		}
+		planned, err := s.state(c)
+		if err != nil {
+			return "", err
+		}
+		o, err := newObject(salt, planned, p.Common)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, planfile.Object{
+			Change:  inspect.Change{Phase: c.Phase, Group: c.Group, Object: c.Object, Action: c.Action},
+			Changed: o.Changed, SecretChanged: o.SecretChanged,
+		})
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(append(salt, text...))
+	return hex.EncodeToString(sum[:]), nil
+}
+
 func newObject(salt []byte, planned planfile.Planned, common session.Common) (planfile.Object, error) {
 	planned.Change = planned.Masked(common.Mask.Diff)
 	return planfile.NewObject(salt, planned, common.Mask.Text, common.SavedPlan.Object(planned.Change))

@@ -1,6 +1,7 @@
 package steer
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +75,47 @@ func TestTwoRunsWaitForTheirFirstApproval(t *testing.T) {
 	time.Sleep(2 * time.Second) // longer than the watch needs to notice
 	if exists(at) {
 		t.Error("the Lease came back after the end of its run")
+	}
+}
+
+// TestApprovalsAreForWhatWasThere (R42a): the command of a run that was killed before its first write finds the approval that was given
+// meanwhile, unless somebody has changed since what it is about to change.
+func TestApprovalsAreForWhatWasThere(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	approver := r.ConnectAs("approver", rig.Rule("*", "*", "*"))
+	use := func(version string) func(*kube.Deploy) {
+		return rig.UseChart(rig.ChartOf(t, rig.ConfigMap("schema", map[string]string{"lockstep/approve": "drops table users"}, "v: "+version), rig.ConfigMap("other", rig.Group("b"), "v: "+version)),
+			func(d *kube.Deploy) { d.ForceConflicts = true })
+	}
+	r.MustHelm("install", "t", rig.DirOf(t, rig.ConfigMap("schema", nil, "v: one"), rig.ConfigMap("other", nil, "v: one")))
+	killed := func() event.ApprovalsAt {
+		ctx, kill := context.WithCancel(t.Context())
+		defer kill()
+		op, err := r.Upgrade("shop", use("two"))
+		if err == nil {
+			_, err = op.ProveApprovals(ctx, nil, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *op.Info().Approvals
+	}
+	first := killed()
+	_, asks, err := r.Client.FindApprovals(t.Context(), r.Namespace, "t")
+	if err == nil {
+		_, err = approver.Approve(t.Context(), first, asks)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.PatchConfigMap("other", `{"data":{"v":"hotfix"}}`) // needs no approval
+	if again := killed(); again != first {
+		t.Errorf("the same plan asks at %+v, then at %+v", first, again)
+	}
+	r.PatchConfigMap("schema", `{"data":{"v":"hotfix"}}`)
+	if again := killed(); again.Lease == first.Lease || again.Plan == first.Plan {
+		t.Errorf("nobody has approved what overwrites a hotfix: %+v", again)
 	}
 }
 
