@@ -26,6 +26,8 @@ type history struct {
 	of        Key
 	content   History // nil until it has been read
 	err       error
+	reading   bool
+	seen      latest // what the snapshot said when the revisions were read last; zero if they were read before the first one
 	revisions []Revision
 	selected  int
 	base      int // the revision to compare with; 0 for the one before the selected one
@@ -33,6 +35,13 @@ type history struct {
 	line      int // the first line of the changes in view
 	last      int // the maximum of line
 	compared  map[[2]int][]inspect.Change
+}
+
+// latest is the latest revision of a release in a snapshot.
+type latest struct {
+	listed   bool
+	revision int // 0 if the release has none
+	status   string
 }
 
 // historyMsg is the answer of Source.History.
@@ -45,26 +54,71 @@ type historyMsg struct {
 // openHistory opens the history of a release.
 func (m *model) openHistory(of Key) tea.Cmd {
 	m.state.History = &of
-	m.Modes.Open(&history{model: m, of: of, compared: map[[2]int][]inspect.Change{}})
-	ctx, source := m.ctx, m.options.Source
+	h := &history{model: m, of: of}
+	h.seen = h.latest()
+	m.Modes.Open(h)
+	return h.read()
+}
+
+// read reads the revisions.
+func (h *history) read() tea.Cmd {
+	h.reading = true
+	ctx, source, of := h.ctx, h.options.Source, h.of
 	return func() tea.Msg {
 		content, err := source.History(ctx, of)
 		return historyMsg{of, content, err}
 	}
 }
 
-// Update takes the revisions once they have been read, and selects the one that was selected before.
+// latest returns the latest revision of the release in the snapshot.
+func (h *history) latest() latest {
+	now := latest{listed: h.snapshot.Listed}
+	if i := slices.IndexFunc(h.snapshot.Releases, func(r Release) bool { return r.Key == h.of }); i >= 0 {
+		now.revision, now.status = h.snapshot.Releases[i].Revision, h.snapshot.Releases[i].Status
+	}
+	return now
+}
+
+// refresh reads the revisions again if the snapshot shows that somebody has changed the release.
+func (h *history) refresh() tea.Cmd {
+	now := h.latest()
+	if h.reading || !now.listed || now == h.seen {
+		return nil
+	}
+	known := !h.seen.listed && len(h.revisions) > 0 && now == latest{true, h.revisions[0].Number, h.revisions[0].Status}
+	if h.seen = now; known {
+		return nil
+	}
+	return h.read()
+}
+
+// take takes the revisions that were read, and keeps the selection. If reading them again fails, the old ones stay.
+func (h *history) take(msg historyMsg) tea.Cmd {
+	h.reading = false
+	if msg.err != nil && h.content != nil && h.latest().revision > 0 {
+		return h.Say(theme.Bad, "cannot read the new revisions: "+msg.err.Error())
+	}
+	selected := h.state.Revision
+	if r := h.revision(); r != nil {
+		selected = r.Number
+	}
+	h.content, h.err, h.revisions, h.compared = msg.content, msg.err, nil, map[[2]int][]inspect.Change{}
+	if h.err == nil {
+		h.revisions = h.content.Revisions()
+	}
+	h.selected = max(slices.IndexFunc(h.revisions, func(r Revision) bool { return r.Number == selected }), 0)
+	return h.refresh()
+}
+
+// Update takes the revisions once they have been read, and reads them again when the release changes.
 func (h *history) Update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case historyMsg:
-		if msg.of != h.of {
-			return nil
+		if msg.of == h.of {
+			return h.take(msg)
 		}
-		h.content, h.err = msg.content, msg.err
-		if h.err == nil {
-			h.revisions = h.content.Revisions()
-			h.selected = max(slices.IndexFunc(h.revisions, func(r Revision) bool { return r.Number == h.state.Revision }), 0)
-		}
+	case snapshotMsg:
+		return h.refresh()
 	case tea.MouseWheelMsg:
 		h.scroll(map[tea.MouseButton]int{tea.MouseWheelUp: -3, tea.MouseWheelDown: 3}[msg.Button])
 	}

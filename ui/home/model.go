@@ -171,7 +171,7 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 			m.snapshot = msg.Snapshot
 			m.snapshot.Runs = withHealth(msg.Runs, msg.Releases)
 			m.arrange()
-			return m.poll()
+			return tea.Batch(m.poll(), m.forward(msg))
 		}
 	case namespacesMsg:
 		m.namespaces = msg
