@@ -95,6 +95,7 @@ type Form struct {
 	focus  int
 	lists  lists
 	review review
+	direct bool // the plan was made at once, and the fields have nothing else to choose: the user has never seen them
 	values struct {
 		text  string // in the user's editor
 		saved string // the file with the values edited in this form, "" without one
@@ -133,6 +134,7 @@ func New(ctx context.Context, s *screen.Screen, o Options) *Form {
 // Init asks for the suggestions of the first field. If nothing is missing, it makes the plan.
 func (m *Form) Init() tea.Cmd {
 	if m.missing() < 0 {
+		m.direct = !m.hasValues()
 		return tea.Batch(m.suggest(), m.plan())
 	}
 	return m.suggest()

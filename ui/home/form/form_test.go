@@ -450,6 +450,29 @@ func TestEscCancelsThePlan(t *testing.T) {
 	}
 }
 
+// TestEscFromAPlanMadeAtOnce: esc leaves the plan of a rollback, an uninstall or a test that was made without showing the fields. It
+// leads to the fields of an upgrade, and to fields that the user has filled in.
+func TestEscFromAPlanMadeAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		Input
+		keys string
+		ends bool
+	}{
+		{Input{Operation: Rollback, Name: "shop", Namespace: "shop", Revision: "3"}, "esc", true},
+		{Input{Operation: Uninstall, Name: "shop", Namespace: "shop"}, "esc", true},
+		{Input{Operation: Uninstall, Name: "shop", Namespace: "shop"}, "enter esc", false},
+		{Input{Operation: Test, Name: "shop", Namespace: "shop"}, "esc", true},
+		{Input{Operation: Upgrade, Name: "shop", Namespace: "shop", Chart: "./shop"}, "esc", false},
+		{Input{Operation: Rollback, Namespace: "shop"}, "enter enter esc", false},
+	} {
+		r := open(t, 100, 30, theme.Options{}, c.Input)
+		r.press(c.keys)
+		if r.ended != c.ends || r.args != nil {
+			t.Errorf("%s of %q: after %s, the form has ended: %v, with %q", c.Operation, c.Name, c.keys, r.ended, r.args)
+		}
+	}
+}
+
 type slowPlan struct {
 	*samples
 	cancelled chan struct{}

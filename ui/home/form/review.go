@@ -91,6 +91,15 @@ func (m *Form) back() {
 	m.review, m.taking = review{n: m.review.n}, nil
 }
 
+// goBack returns to where the user saw the plan from: the fields, or the screen that opened the form.
+func (m *Form) goBack() tea.Cmd {
+	if m.direct {
+		return m.cancel()
+	}
+	m.back()
+	return nil
+}
+
 func (m *Form) planKeys() []keys.Binding {
 	r := &m.review
 	return []keys.Binding{
@@ -108,7 +117,7 @@ func (m *Form) planKeys() []keys.Binding {
 		{Keys: "pgdown ctrl+f space", Label: "page down", Do: keys.Run(func() { r.scroll(max(r.view.room-1, 1)) }), About: "page down"},
 		{Keys: "home", Do: keys.Run(func() { r.view.top = 0 }), About: "to the beginning"},
 		{Keys: "end", Do: keys.Run(func() { r.view.top = r.view.last }), About: "to the end"},
-		{Keys: "esc", Hint: keys.Always("back"), Pinned: true, Do: keys.Run(m.back), About: "back to the fields"},
+		{Keys: "esc", Hint: keys.Always("back"), Pinned: true, Do: m.goBack, About: "back to the fields, or where you were"},
 		{Keys: "ctrl+c", Label: "ctrl-c", Do: m.cancel, Hint: keys.Always("cancel"), About: "cancel; nothing is written"},
 		{Keys: "?", Do: m.help.Open, Hint: keys.Always("help"), About: "help"},
 	}
@@ -150,6 +159,8 @@ func (m *Form) whyNotStart() string {
 	switch {
 	case m.review.busy:
 		return "the plan is not ready yet"
+	case m.direct && (m.review.err != nil || m.review.plan.Refused):
+		return "lockstep would refuse it; press esc to go back"
 	case m.review.err != nil, m.review.plan.Refused:
 		return "lockstep would refuse it; press esc to change the fields"
 	}
