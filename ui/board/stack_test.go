@@ -411,6 +411,28 @@ func stackScreen(t *testing.T, s *stack) (feed func(event.Event), expect func(..
 	return feed, expect
 }
 
+// TestCountsOfStack: a paused release is counted as paused, and the end of an aborted stack counts each release once.
+func TestCountsOfStack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := openStack(t, 160, 45, 75, dark, new([]event.Command))
+		feed, expect := stackScreen(t, s)
+		expect("1 in progress")
+		feed(event.Event{Kind: event.KindRun, Status: event.Paused, Message: "user"})
+		for g := range s.State.GroupStates() {
+			if g.Status == event.Running {
+				feed(event.Event{Kind: event.KindRun, Scope: g.ID, Status: event.Paused, Message: "user"})
+			}
+		}
+		expect("1 paused")
+		outcome := "releases: 2 passed, unchanged, 3 not started"
+		feed(event.Event{Kind: event.KindOperation, Status: event.Aborted, Exit: new(int), Outcome: outcome})
+		expect(outcome)
+		if text := ansi.Strip(s.View().Content); strings.Contains(strings.Split(text, "\n")[1], "never started") {
+			t.Errorf("the releases that were not started are counted twice:\n%s", text)
+		}
+	})
+}
+
 // TestColumnsOfStack: columns are named after their layers, also in rollbacks and removals. A release that a rollback uninstalled is
 // gone.
 func TestColumnsOfStack(t *testing.T) {

@@ -38,10 +38,17 @@ func (h *Header) drawState() {
 	if text = h.Join(text, since); text != "" {
 		x = cv.Put(x, 1, theme.Text, h.fit(text, room)) + 2
 	}
-	counted := h.State.Status == event.RollingBack && h.State.Run == event.Running // text has the counts
-	if h.State.Status != "" && !counted {
+	if h.State.Status != "" && !h.textCounts() {
 		cv.Put(x, 1, theme.Quiet, h.otherCounts(end-x))
 	}
+}
+
+// textCounts reports whether the state's text has the counts.
+func (h *Header) textCounts() bool {
+	if h.Over() {
+		return h.State.Operation.IsStack() && h.State.Status == event.Aborted && h.State.Outcome != ""
+	}
+	return h.State.Status == event.RollingBack && h.State.Run == event.Running
 }
 
 // minSinceWidth is the least width at which "since then" says anything.

@@ -81,6 +81,7 @@ func (p *Picture) IsCurrent(n *graph.Node) bool { return n.InRollback() == p.Rol
 // tally holds the header's counts, computed once per batch of events.
 type tally struct {
 	Total, Done, Applied, Active, Degraded, Failed, Waiting int
+	Paused                                                  int // releases of a stack
 	Requests                                                int // in flight
 	Groups                                                  int // running
 	Gone, Drifted                                           int // of Done
@@ -104,7 +105,7 @@ func (p *Picture) Count() {
 		}
 		switch {
 		case n.InRollback() == rollback:
-			p.Tally.add(n, p.State.ReleaseRun(n.GroupState) == event.Held)
+			p.Tally.add(n, p.State.ReleaseRun(n.GroupState))
 		case rollback && p.rolledItselfBack(n):
 			p.Tally.Total++
 			p.Tally.Done++
@@ -144,7 +145,8 @@ func Drifted(n *graph.Node, o *event.ObjectState) bool {
 	return len(o.Drift) > 0 && o.Status == event.Ready && n.Undone[o.Object] == nil
 }
 
-func (t *tally) add(g *graph.Node, held bool) {
+// add counts the objects of a group. run is that of its release: Paused or Held, else "".
+func (t *tally) add(g *graph.Node, run event.Status) {
 	t.Total += len(g.Objects)
 	for _, o := range g.Objects {
 		if o.Status == event.Gone {
@@ -168,7 +170,7 @@ func (t *tally) add(g *graph.Node, held bool) {
 			t.Applied++
 		case o.Done():
 			t.Done++
-		case held:
+		case run == event.Held:
 			t.Failed++
 		case g.Degraded > 0 && Degraded(g, o):
 			t.Degraded++
@@ -179,11 +181,20 @@ func (t *tally) add(g *graph.Node, held bool) {
 			t.Waiting++
 		case o.Status == event.Applying, o.Status == event.Deleting:
 			t.Requests++
-			t.Active++
+			t.addActive(run)
 		default:
-			t.Active++
+			t.addActive(run)
 		}
 	}
+}
+
+// addActive counts an object that is in progress, or a release that is paused.
+func (t *tally) addActive(run event.Status) {
+	if run == event.Paused {
+		t.Paused++
+		return
+	}
+	t.Active++
 }
 
 // HasRunningTimes reports whether the screen shows running times.
