@@ -15,6 +15,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
+	"lockstep/ui/board/graph"
 	"lockstep/ui/board/inspector"
 	"lockstep/ui/board/keys"
 	"lockstep/ui/board/screen"
@@ -256,6 +257,43 @@ func testShell(t *testing.T) {
 	s = newScreen(t, 160, 45, recorded(t, "sandbox-held", 0))
 	s.press("S")
 	s.shows(t, "not connected to the cluster")
+}
+
+// TestFailedAfterReady: the cause of an object that fails after its group was ready does not look like a success and does not repeat
+// the status, and a failed Job is offered no shell.
+func TestFailedAfterReady(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newScreen(t, 160, 45, recorded(t, "sandbox-held", 0), func(o *Options) { o.Inspector = &shelled{answerer: &answerer{logs: logsOfShop}} })
+		i := slices.IndexFunc(s.Graph.Nodes, func(n *graph.Node) bool { return n.Status == event.Ready && len(n.Objects) == 1 })
+		o, cause := s.Graph.Nodes[i].Objects[0], "BackoffLimitExceeded: Job has reached the specified backoff limit"
+		e := event.Event{Kind: event.KindObject, Time: s.State.Now, Phase: s.Graph.Nodes[i].Phase, Group: s.Graph.Nodes[i].ID, Object: &o.Object, Status: event.Failed, Message: cause, Cause: cause}
+		s.feed(e)
+		_, text := s.board.Reason(s.Graph.Nodes[i], o)
+		if !strings.Contains(text, cause) {
+			t.Fatalf("the reason is %q", text)
+		}
+		good, rest := "", s.View().Content
+		if at := strings.Index(rest, "✓"); at > 0 {
+			good = rest[strings.LastIndex(rest[:at], "\x1b["):at]
+		}
+		at := strings.Index(rest, "BackoffLimit")
+		if at < 0 {
+			t.Fatalf("the cause is missing:\n%s", s.text())
+		}
+		if before := rest[strings.LastIndex(rest[:at], "\x1b["):at]; before == good || strings.Contains(before, "degraded") {
+			t.Errorf("the cause follows %q, and a success %q:\n%s", before, good, s.text())
+		}
+		s.Sel = screen.Spot{Unit: s.Graph.Nodes[i].Unit()}
+		offered := func() bool { return slices.ContainsFunc(s.hints(), func(h keys.Hint) bool { return h.Key == "S" }) }
+		o.Object.Kind = "Job"
+		s.insp.TargetObject().Status = event.Failed
+		if offered() {
+			t.Errorf("a shell is offered in the failed %v", s.insp.TargetObject().Object)
+		}
+		if s.insp.TargetObject().Status = event.InProgress; !offered() {
+			t.Error("no shell is offered in a Job that runs")
+		}
+	})
 }
 
 // TestOrderOfHooks: the order tab names the phases around a hook, since no group of its phase waits for

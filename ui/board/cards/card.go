@@ -355,7 +355,8 @@ func (l *Layout) cutName(n *graph.Node) string {
 
 // drawReason draws why the object above is not ready: the status in its colour, the rest quiet.
 func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
-	if r.o == nil || r.o.Status == event.Failed || picture.IsUnfinished(n.Status) {
+	degraded := r.o != nil && picture.Degraded(n, r.o) // maybe a failed object of a group that was ready
+	if r.o == nil || !degraded && (r.o.Status == event.Failed || picture.IsUnfinished(n.Status)) {
 		l.Canvas.PutFit(x, y, w, l.Theme.Mark(string(n.Status)).Role, l.reasonLabel(r)+r.text)
 		return
 	}
@@ -370,7 +371,7 @@ func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 	if tooLong() { // omit the time: the card's border shows it
 		label, text = mark.Word, l.JoinAfter(mark.Word, "", why)
 	}
-	if tooLong() && why != "" && (r.o.Status == event.InProgress || l.State.ReleaseRun(n.GroupState) != "") { // omit the status too
+	if tooLong() && why != "" && (r.o.Status == event.InProgress || degraded || l.State.ReleaseRun(n.GroupState) != "") { // omit the status too
 		label, text = "", cmp.Or(cause, why)
 	}
 	l.Canvas.Line(x, y, w, canvas.Line{{Role: mark.Role, Text: label}, {Role: theme.Quiet, Text: text}})

@@ -49,9 +49,13 @@ func (i *Inspector) WhyNoShell() string {
 	return ""
 }
 
-// ShellMayHelp reports whether the target's problem may be inside a running container. The diagnosis of one that runs has its log.
+// ShellMayHelp reports whether the target's problem may be inside a running container. The diagnosis of one that runs has its log. A
+// failed Job runs none.
 func (i *Inspector) ShellMayHelp() bool {
 	o := i.TargetObject()
+	if o != nil && o.Object.Kind == "Job" && o.Status == event.Failed {
+		return false
+	}
 	return i.LogsMayHelp() && i.WhyNoShell() == "" && runsPods(o.Object) && (o.Details == nil || o.Details.ExitCode == nil && len(o.Details.Log) > 0)
 }
 
