@@ -138,6 +138,11 @@ func (t Timing) String() string {
 // Differs reports whether the two durations differ by more than noise.
 func (t Timing) Differs() bool { return Differ(t.Took, t.Last) }
 
+// Difference returns the difference of the two durations as they are shown: to a tenth of a second.
+func (t Timing) Difference() time.Duration {
+	return t.Took.Round(time.Second/10) - t.Last.Round(time.Second/10)
+}
+
 // Differ reports whether two durations of a group differ by more than noise: by more than a tenth of a second (short
 // durations are shown to a tenth) and by more than a tenth of the shorter one.
 func Differ(a, b time.Duration) bool {

@@ -159,6 +159,15 @@ func TestSlowGroupsNextTime(t *testing.T) {
 	}
 }
 
+// TestDifference: two durations and their difference add up as they are shown.
+func TestDifference(t *testing.T) {
+	for _, c := range []struct{ took, last, want float64 }{{0.14, 0.26, -0.2}, {0.06, 0.24, -0.1}, {0.26, 0.14, 0.2}, {12.34, 9.96, 2.3}} {
+		if got := (Timing{Took: seconds(c.took), Last: seconds(c.last)}).Difference(); got != seconds(c.want) {
+			t.Errorf("%.1f s and %.1f s differ by %v, want %g s", c.took, c.last, got, c.want)
+		}
+	}
+}
+
 // TestDiffer: durations are about the same if they differ by at most 0.1 s or 10 %.
 func TestDiffer(t *testing.T) {
 	for _, c := range []struct {

@@ -130,9 +130,9 @@ func (m *model) slowestLines(width int) []canvas.Line {
 		switch {
 		case !g.Differs():
 		case g.Took > g.Last:
-			role, than = theme.Stopped, "+"+canvas.Took(g.Took-g.Last)
+			role, than = theme.Stopped, "+"+canvas.Took(g.Difference())
 		default:
-			role, than = theme.Good, "-"+canvas.Took(g.Last-g.Took)
+			role, than = theme.Good, "-"+canvas.Took(-g.Difference())
 		}
 		took := fmt.Sprintf("%9s  last time %s  ", canvas.Took(g.Took), canvas.Took(g.Last))
 		out = append(out, canvas.Line{{Role: theme.Text, Text: "  " + names[n]}, {Role: theme.Quiet, Text: took}, {Role: role, Text: than}})

@@ -151,7 +151,7 @@ func writeTimes(w io.Writer, s *event.State, o Options) {
 	for _, g := range forecast.LongestGroups(s, maxSlow) {
 		if g.Differs() {
 			name, took := format.GroupName(s, g.Group), alignRight(format.Duration(g.Took))
-			rows = append(rows, cleaned(name, took, "last time "+format.Duration(g.Last), withSign((g.Took-g.Last).Seconds())))
+			rows = append(rows, cleaned(name, took, "last time "+format.Duration(g.Last), withSign(g.Difference().Seconds())))
 		}
 	}
 	writeList(w, "compared with last time", table(rows))
