@@ -473,11 +473,11 @@ func TestDialogTexts(t *testing.T) {
 	s = with("sandbox-install", 10, "a")(t)
 	s.shows(t, "roll back: uninstall the release; the namespace stays", "keep existing objects: 1 object stays; the release is marked failed")
 
-	// An upgrade keeps the objects of the earlier revision too.
+	// An upgrade keeps the objects of the earlier revision too. It counts those that it has changed: two more are unchanged.
 	s = with("sandbox-upgrade", 30, "a")(t)
-	s.shows(t, "keep existing objects: 3 objects already applied, the others unchanged; the release is marked failed")
+	s.shows(t, "keep existing objects: 1 object already applied, the others unchanged; the release is marked failed")
 	s = with("sandbox-upgrade", 12, "a")(t)
-	s.shows(t, "keep existing objects: nothing applied yet;")
+	s.shows(t, "keep existing objects: nothing changed yet;")
 
 	// A test changes neither objects of the release nor its status.
 	s = with("sandbox-held", 0, "")(t)

@@ -222,7 +222,8 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf(many, n)
 }
 
-// appliedObjects counts the objects that phases of these kinds have applied or are applying.
+// appliedObjects counts the objects that phases of these kinds have applied or are applying. Any operation but an install leaves out
+// those that it did not have to change.
 func (d *Dialog) appliedObjects(kinds ...event.PhaseKind) (applied, inFlight int) {
 	for _, n := range d.Graph.Nodes {
 		if n.InRollback() || !slices.Contains(kinds, n.Kind) {
@@ -232,13 +233,16 @@ func (d *Dialog) appliedObjects(kinds ...event.PhaseKind) (applied, inFlight int
 			switch {
 			case o.Status == event.Applying:
 				inFlight++
-			case o.Change != "":
+			case o.Change == "", !d.installs() && (o.Change == event.Unchanged || o.Change == event.Kept):
+			default:
 				applied++
 			}
 		}
 	}
 	return applied, inFlight
 }
+
+func (d *Dialog) installs() bool { return d.State.Operation.Name == "install" }
 
 // keepText says which objects stay if the run stops here.
 func (d *Dialog) keepText() string {
@@ -272,12 +276,11 @@ func (d *Dialog) keepText() string {
 func (d *Dialog) keptObjects(deleted int) string {
 	applied, inFlight := d.appliedObjects(event.PhaseNamespace, event.PhaseCRDs, event.PhaseApply)
 	if applied+inFlight+deleted == 0 { // but hooks may exist
-		return "nothing applied yet"
+		return "nothing changed yet"
 	}
-	install := d.State.Operation.Name == "install"
 	var parts []string
 	switch {
-	case applied > 0 && install:
+	case applied > 0 && d.installs():
 		parts = append(parts, plural(applied, "1 object stays", "%d objects stay"))
 	case applied > 0:
 		parts = append(parts, text.Count(applied, "object")+" already applied")
@@ -288,7 +291,7 @@ func (d *Dialog) keptObjects(deleted int) string {
 	if deleted > 0 {
 		parts = append(parts, fmt.Sprintf("%d deleted", deleted))
 	}
-	if !install {
+	if !d.installs() {
 		parts = append(parts, "the others unchanged")
 	}
 	return strings.Join(parts, ", ")
