@@ -53,6 +53,17 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+// TestDurationOfPastRuns: a run that is paused has taken the time since its start, not that until its last event.
+func TestDurationOfPastRuns(t *testing.T) {
+	start := time.Now().Add(-3 * time.Minute)
+	for outcome, want := range map[string]time.Duration{report.StillRunning: 3 * time.Minute, report.Killed: time.Minute, "succeeded": time.Minute} {
+		r := report.Run{Started: start, RunResult: report.RunResult{Outcome: outcome, Seconds: 60}}
+		if got := pastRun(r, start.Add(3*time.Minute)).Took; got != want {
+			t.Errorf("a run that is %s took %s, want %s", outcome, got, want)
+		}
+	}
+}
+
 // TestDescribeStuck: home names the object that waiting will not make ready, before it fails.
 func TestDescribeStuck(t *testing.T) {
 	api := plan.Object{Group: "apps", Kind: "Deployment", Namespace: "n", Name: "api"}

@@ -192,8 +192,7 @@ func (s *source) PastRuns(ctx context.Context, namespace string) ([]home.PastRun
 	_, recorded, err := runs.Recorded()
 	out := make([]home.PastRun, len(recorded))
 	for i, r := range recorded {
-		out[i] = home.PastRun{Key: home.Key{Namespace: r.Namespace, Name: r.Release}, Record: r.Name, Operation: describeOperation(r.Operation, r.Chart), Context: r.Context,
-			Started: r.Started, Took: time.Duration(r.Seconds * float64(time.Second)), Status: r.Ending(), Why: whyOf(r), By: r.By}
+		out[i] = pastRun(r, time.Now())
 	}
 	jobs, denied := s.client.ClusterRuns(ctx, namespace)
 	for _, job := range jobs {
@@ -204,6 +203,16 @@ func (s *source) PastRuns(ctx context.Context, namespace string) ([]home.PastRun
 	}
 	slices.SortStableFunc(out, func(a, b home.PastRun) int { return b.Started.Compare(a.Started) })
 	return out, errors.Join(err, denied)
+}
+
+// pastRun returns the row of a recorded run. The record of a live run ends with the last event, which a pause may have followed.
+func pastRun(r report.Run, now time.Time) home.PastRun {
+	took := time.Duration(r.Seconds * float64(time.Second))
+	if r.Outcome == report.StillRunning {
+		took = now.Sub(r.Started)
+	}
+	return home.PastRun{Key: home.Key{Namespace: r.Namespace, Name: r.Release}, Record: r.Name, Operation: describeOperation(r.Operation, r.Chart), Context: r.Context,
+		Started: r.Started, Took: took, Status: r.Ending(), Why: whyOf(r), By: r.By}
 }
 
 // whyOf says why a run waits for a person, or did not succeed.
