@@ -140,7 +140,7 @@ func (h *history) Keys() []keys.Binding {
 	older := func() bool { return h.revision() != nil && h.selected > 0 }
 	return []keys.Binding{
 		{Keys: "esc h", Label: "esc", Hint: keys.Always("releases"), Do: keys.Run(h.close), Part: partHistory, About: "back"},
-		{Keys: "enter", Hint: keys.Always("open"), Disabled: none, Do: h.watch, Part: partHistory, About: "open", More: "the objects of the revision, as they are now"},
+		{Keys: "enter", Hint: keys.When("open", func() bool { return h.revision() != nil }), Disabled: none, Do: h.watch, Part: partHistory, About: "open", More: "the objects of the revision, as they are now"},
 		{Keys: "r", Hint: keys.When("roll back to it", func() bool { return older() && h.model.whyNot("rollback", h.of.Namespace) == "" }),
 			Disabled: h.whyNoRollback, Do: h.rollBack, Part: partHistory, About: "roll back to it…", More: "shows the plan first"},
 		{Keys: "u", Hint: keys.When("use its values", func() bool { return h.revision() != nil && h.model.whyNot("upgrade", h.of.Namespace) == "" }),

@@ -379,6 +379,9 @@ func TestHistoryError(t *testing.T) {
 	if !strings.Contains(r.text(), "read the revisions: forbidden") {
 		t.Errorf("the error is not shown:\n%s", r.text())
 	}
+	if strings.Contains(r.text(), "open") {
+		t.Errorf("a revision can be opened, but there is none:\n%s", r.text())
+	}
 	r.press("esc")
 	if len(r.Modes) > 0 || r.state.History != nil {
 		t.Error("esc does not close the history")
