@@ -3,6 +3,7 @@ package home
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -277,10 +278,17 @@ func (m *model) drawPane(in canvas.Rect) {
 	}
 	title, lines := m.about(r)
 	m.Canvas.Heading(in.Y-1, title)
-	for i, l := range canvas.WrapLines(lines, m.W-4) {
-		if i < in.H {
-			m.Canvas.Line(2, in.Y+i, m.W-4, l)
+	m.drawLines(in, lines)
+}
+
+// drawLines wraps lines into a pane, with an ellipsis if there is no room for the rest of the last one.
+func (m *model) drawLines(in canvas.Rect, lines []canvas.Line) {
+	lines = canvas.WrapLines(lines, m.W-4)
+	for i, l := range lines[:min(len(lines), in.H)] {
+		if i == in.H-1 && i+1 < len(lines) && strings.HasPrefix(lines[i+1].Text(), canvas.Indent) {
+			l = append(slices.Clip(l), canvas.Piece{Role: theme.Quiet, Text: m.Theme.Lines.Ellipsis})
 		}
+		m.Canvas.Line(2, in.Y+i, m.W-3, l)
 	}
 }
 

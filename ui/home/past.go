@@ -208,11 +208,7 @@ func (p *past) drawPane(in canvas.Rect) {
 	if p.err != nil {
 		lines = append(lines, canvas.Plain(theme.Stopped, p.err.Error()))
 	}
-	for i, l := range canvas.WrapLines(lines, p.W-4) {
-		if i < in.H-1 {
-			p.Canvas.Line(2, in.Y+1+i, p.W-4, l)
-		}
-	}
+	p.drawLines(canvas.Rect{Y: in.Y + 1, H: in.H - 1}, lines)
 }
 
 // outcome returns how a run ended, and what to say after the word: ": why", or " by whom", and where it was.
