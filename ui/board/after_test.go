@@ -168,7 +168,7 @@ func TestIntroduction(t *testing.T) {
 		s := newScreen(t, 60, 20, recorded(t, "sandbox-install", 63), func(o *Options) { o.First = first })
 		s.Init()
 		s.send(tickMsg{})
-		if got := strings.Contains(s.text(), "above: the groups, layer by layer"); got != first {
+		if got := strings.Contains(s.text(), "above: groups by layer"); got != first {
 			t.Errorf("first %t:\n%s", first, s.text())
 		}
 		s.press("p")
@@ -177,7 +177,7 @@ func TestIntroduction(t *testing.T) {
 		}
 		s.Flash.Text = s.introduction()
 		s.feed(event.Event{Kind: event.KindOperation, Status: event.Succeeded, Exit: new(int)})
-		s.showsNot(t, "p pause, then n step")
+		s.showsNot(t, "p pause, n step")
 	}
 }
 

@@ -114,7 +114,7 @@ func (m *model) Init() tea.Cmd {
 
 // introduction tells a new user what the screen shows, and how to steer a run.
 func (m *model) introduction() string {
-	return m.Join("above: the groups, layer by layer", "below: details of the selected group", "p pause, then n step; g go to a group, ? all keys")
+	return m.Join("above: groups by layer", "below: the selected group", "p pause, n step, g go to a group, ? all keys")
 }
 
 // firstFor is how long the introduction stays, while the run lasts.
