@@ -357,7 +357,11 @@ func (l *Layout) cutName(n *graph.Node) string {
 func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 	degraded := r.o != nil && picture.Degraded(n, r.o) // maybe a failed object of a group that was ready
 	if r.o == nil || !degraded && (r.o.Status == event.Failed || picture.IsUnfinished(n.Status)) {
-		l.Canvas.PutFit(x, y, w, l.Theme.Mark(string(n.Status)).Role, l.reasonLabel(r)+r.text)
+		role := l.Theme.Mark(string(n.Status)).Role
+		if l.State.ReleaseRun(n.GroupState) == event.Held { // the release's group has failed, the release is still running
+			role = l.Theme.HeldFailure().Role
+		}
+		l.Canvas.PutFit(x, y, w, role, l.reasonLabel(r)+r.text)
 		return
 	}
 	mark, label, text := l.ObjectMark(n, r.o), r.label, r.text
