@@ -31,10 +31,15 @@ type history struct {
 	revisions []Revision
 	selected  int
 	base      int // the revision to compare with; 0 for the one before the selected one
-	top       int // the first revision in view
-	line      int // the first line of the changes in view
-	last      int // the maximum of line
+	scrolled
 	compared  map[[2]int][]inspect.Change
+}
+
+// scrolled is what of the history is in view.
+type scrolled struct {
+	top  int // the first revision
+	line int // the first line of the changes
+	last int // the maximum of line
 }
 
 // latest is the latest revision of a release in a snapshot.
