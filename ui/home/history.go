@@ -32,7 +32,7 @@ type history struct {
 	selected  int
 	base      int // the revision to compare with; 0 for the one before the selected one
 	scrolled
-	compared  map[[2]int][]inspect.Change
+	compared map[[2]int][]inspect.Change
 }
 
 // scrolled is what of the history is in view.
