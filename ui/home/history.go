@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -27,6 +28,7 @@ type history struct {
 	content   History // nil until it has been read
 	err       error
 	reading   bool
+	readAt    time.Time
 	seen      latest // what the snapshot said when the revisions were read last; zero if they were read before the first one
 	revisions []Revision
 	selected  int
@@ -97,9 +99,20 @@ func (h *history) refresh() tea.Cmd {
 	return h.read()
 }
 
+// readEvery is how often the revisions are read of a release in a namespace that is not followed: it belongs to a run that is shown.
+const readEvery = 10 * time.Second
+
+// refreshOutside reads the revisions again if no snapshot shows that somebody changes the release.
+func (h *history) refreshOutside() tea.Cmd {
+	if h.reading || h.state.All || h.of.Namespace == h.state.Namespace || h.Now().Sub(h.readAt) < readEvery {
+		return nil
+	}
+	return h.read()
+}
+
 // take takes the revisions that were read, and keeps the selection. If reading them again fails, the old ones stay.
 func (h *history) take(msg historyMsg) tea.Cmd {
-	h.reading = false
+	h.reading, h.readAt = false, h.Now()
 	if msg.err != nil && h.content != nil && h.latest().revision > 0 {
 		return h.Say(theme.Bad, "cannot read the new revisions: "+msg.err.Error())
 	}
@@ -124,6 +137,8 @@ func (h *history) Update(msg tea.Msg) tea.Cmd {
 		}
 	case snapshotMsg:
 		return h.refresh()
+	case tickMsg:
+		return h.refreshOutside()
 	case tea.MouseWheelMsg:
 		h.scroll(map[tea.MouseButton]int{tea.MouseWheelUp: -3, tea.MouseWheelDown: 3}[msg.Button])
 	}

@@ -3,6 +3,7 @@ package home
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // newerHistory has one more revision than sampleHistory.
@@ -50,6 +51,23 @@ func TestHistoryAtFirst(t *testing.T) {
 		r.send(snapshotMsg{Snapshot{Listed: true, Releases: all}, r.number})
 		if got := r.Modes.Top().(*history).reading; got != want {
 			t.Errorf("after revision 14, the history is read again for revision %d: %v", revision, got)
+		}
+	}
+}
+
+// TestHistoryOutside: the history of a release in a namespace that is not followed is read again from time to time.
+func TestHistoryOutside(t *testing.T) {
+	for namespace, want := range map[string]bool{"shop": false, "data": true} {
+		at := now
+		r := stateOf(t, "three").open(t, 100, 30, bare, func(o *Options) { o.Now = func() time.Time { return at } })
+		r.run(r.openHistory(Key{namespace, "api"}))
+		top := r.Modes.Top().(*history)
+		if r.Update(tickMsg{}); top.reading {
+			t.Errorf("%s: the revisions are read again at once", namespace)
+		}
+		at = at.Add(readEvery)
+		if r.Update(tickMsg{}); top.reading != want {
+			t.Errorf("%s: after %s, the revisions are read again: %v", namespace, readEvery, top.reading)
 		}
 	}
 }

@@ -176,7 +176,7 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 	case namespacesMsg:
 		m.namespaces = msg
 	case tickMsg:
-		return tick()
+		return tea.Batch(tick(), m.forward(msg))
 	case tea.KeyPressMsg:
 		return m.press(msg)
 	case tea.PasteMsg:
