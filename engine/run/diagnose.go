@@ -69,10 +69,11 @@ func (s *stage) scheduleDiagnosis(g *group, o *object, at time.Time) {
 	}
 }
 
-// mayDiagnose reports whether an object that has not failed is not ready in a group that waits for it, or that was ready before.
+// mayDiagnose reports whether an object that has not failed its group is not ready in a group that waits for it, or that was ready
+// before.
 func (s *stage) mayDiagnose(g *group, o *object) bool {
 	waiting := o.request == requestBlocked || o.request == requestSucceeded && !s.done(o)
-	return g.awaited() && waiting && o.status != event.Failed
+	return g.awaited() && waiting && (o.status != event.Failed || g.status == event.Ready)
 }
 
 // awaited reports whether the objects of a group should be ready: the run waits for them, or they were ready and may not stay so.

@@ -359,7 +359,10 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 	o.message = message
 	o.readyBy = readyBy
 	o.note = note
-	if o.request != requestNotSucceeded && (o.pace.count == 0 || wasReady) {
+	switch {
+	case status == event.Failed && g.status == event.Ready: // a Job that counted once it had started: nothing else finds its cause
+		s.scheduleDiagnosis(g, o, s.m.now)
+	case o.request != requestNotSucceeded && (o.pace.count == 0 || wasReady):
 		s.diagnoseLater(g, o)
 	}
 	obj, planned := o.actual(), ""

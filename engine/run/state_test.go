@@ -140,3 +140,33 @@ func TestStartedJobsAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// TestStartedJobsThatFail: a Job that was ready because it had started, and fails later, is diagnosed at once, like any object that
+// fails; but its group, which was ready, holds nothing until the last look (R21).
+func TestStartedJobsThatFail(t *testing.T) {
+	const cause = "container main exited with code 3"
+	fake := newFake(map[string]behaviour{"x": {never: true}, "y": {ready: 9 * sec}})
+	diagnose := func(_ context.Context, o plan.Object) Finding {
+		if o.Name != "x" {
+			return Finding{}
+		}
+		return Finding{Cause: cause, Degraded: true}
+	}
+	trace, err := run(t, Options{Diagnose: diagnose}, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b < a: y")}}, fake, func(b *rig) {
+		report := func(status event.Status, version uint64) {
+			for o, report := range fake.reports {
+				if o.Name == "x" {
+					report(Observation{Object: o, Status: status, ReadyBy: event.ByStart, Message: "BackoffLimitExceeded", Version: version})
+				}
+			}
+		}
+		b.at(2 * sec)
+		report(event.Ready, 901)
+		b.at(3 * sec)
+		report(event.Failed, 902)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	want(t, trace, "0.0s c:a running", "2.0s c:a ready", "2.0s c:b running", "3.0s diagnosis c:a Pod/x ("+cause+")", "11.0s c:b ready")
+}

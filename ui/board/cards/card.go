@@ -71,7 +71,9 @@ func (l *Layout) frameRole(n *graph.Node) theme.Role {
 	switch {
 	case l.State.ReleaseRun(n.GroupState) != "":
 		return l.GroupMark(n).Role
-	case n.Degraded > 0, n.Status == event.AtBreakpoint:
+	case n.Degraded > 0:
+		return l.GroupMark(n).Role
+	case n.Status == event.AtBreakpoint:
 		return theme.Stopped
 	case n.Status == event.Running:
 		return theme.Busy
@@ -355,13 +357,15 @@ func (l *Layout) cutName(n *graph.Node) string {
 
 // drawReason draws why the object above is not ready: the status in its colour, the rest quiet.
 func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
-	degraded := r.o != nil && picture.Degraded(n, r.o) // maybe a failed object of a group that was ready
-	if r.o == nil || !degraded && (r.o.Status == event.Failed || picture.IsUnfinished(n.Status)) {
-		role := l.Theme.Mark(string(n.Status)).Role
-		if l.State.ReleaseRun(n.GroupState) == event.Held { // the release's group has failed, the release is still running
-			role = l.Theme.HeldFailure().Role
+	if r.o == nil || r.o.Status == event.Failed || picture.IsUnfinished(n.Status) {
+		mark := l.Theme.Mark(string(n.Status))
+		switch {
+		case r.o != nil && picture.Degraded(n, r.o): // it has failed since its group was ready
+			mark = l.StatusMark(n, r.o)
+		case r.o == nil && l.State.ReleaseRun(n.GroupState) == event.Held: // the release's group has failed, the release is still running
+			mark = l.Theme.HeldFailure()
 		}
-		l.Canvas.PutFit(x, y, w, role, l.reasonLabel(r)+r.text)
+		l.Canvas.PutFit(x, y, w, mark.Role, l.reasonLabel(r)+r.text)
 		return
 	}
 	mark, label, text := l.ObjectMark(n, r.o), r.label, r.text
@@ -375,7 +379,7 @@ func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 	if tooLong() { // omit the time: the card's border shows it
 		label, text = mark.Word, l.JoinAfter(mark.Word, "", why)
 	}
-	if tooLong() && why != "" && (r.o.Status == event.InProgress || degraded || l.State.ReleaseRun(n.GroupState) != "") { // omit the status too
+	if tooLong() && why != "" && (r.o.Status == event.InProgress || l.State.ReleaseRun(n.GroupState) != "") { // omit the status too
 		label, text = "", cmp.Or(cause, why)
 	}
 	l.Canvas.Line(x, y, w, canvas.Line{{Role: mark.Role, Text: label}, {Role: theme.Quiet, Text: text}})

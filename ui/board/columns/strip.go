@@ -185,7 +185,7 @@ func (b *Board) StripCells() []StripCell {
 func (b *Board) columnsMark(cols []int) theme.Mark {
 	n := b.mostUrgent(cols)
 	if n.Degraded > 0 {
-		return b.Theme.Mark(string(event.Degraded))
+		return b.ShortMark(n)
 	}
 	return b.Theme.Mark(string(n.Shown()))
 }

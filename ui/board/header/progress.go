@@ -41,7 +41,7 @@ func (h *Header) otherCounts(room int) string {
 	for _, p := range []struct {
 		n    int
 		word string
-	}{{t.Degraded, "degraded"}, {t.Drifted, "changed by others"}, {t.Active, "in progress"}, {t.Paused, h.Theme.Mark(string(event.Paused)).Word}, {t.Applied, "applied"}, {t.Failed, "failed"}, {t.Waiting, waiting}} {
+	}{{t.Degraded - t.Lost, "degraded"}, {t.Drifted, "changed by others"}, {t.Active, "in progress"}, {t.Paused, h.Theme.Mark(string(event.Paused)).Word}, {t.Applied, "applied"}, {t.Failed + t.Lost, "failed"}, {t.Waiting, waiting}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
 		}

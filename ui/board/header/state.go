@@ -312,7 +312,7 @@ func (h *Header) changesSince() string {
 	for _, n := range h.Graph.Nodes {
 		if n.Degraded > 0 && text == "" {
 			o := picture.Worst(n)
-			text = fmt.Sprintf("%s %s: %s", h.Theme.Mark(string(event.Degraded)).Glyph, h.Graph.Object(o.Object), cmp.Or(o.Cause, o.Message, "not ready"))
+			text = fmt.Sprintf("%s %s: %s", h.StatusMark(n, o).Glyph, h.Graph.Object(o.Object), cmp.Or(o.Cause, o.Message, "not ready"))
 			if ago := h.DegradedFor(n, o); ago != "" {
 				text += " (" + ago + " ago)"
 			}

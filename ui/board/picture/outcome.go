@@ -119,7 +119,7 @@ func (p *Picture) ShortMark(n *graph.Node) theme.Mark {
 	case p.State.ReleaseRun(n.GroupState) != "":
 		return p.releaseMark(n)
 	case n.Degraded > 0:
-		return p.Theme.Mark(string(event.Degraded))
+		return p.degradedMark(n.Objects)
 	case n.Outcome == "":
 	case IsUnfinished(n.Status):
 		mark.Word = p.Theme.Mark(n.Outcome).Word

@@ -85,6 +85,7 @@ type tally struct {
 	Requests                                                int // in flight
 	Groups                                                  int // running
 	Gone, Drifted                                           int // of Done
+	Lost                                                    int // of Degraded: they have failed, in a group that was ready
 }
 
 // Count counts the objects of the operation's phases, or of the rollback's if there is one.
@@ -135,9 +136,18 @@ func degraded(g *event.GroupState, o *event.ObjectState) bool {
 // MarkInRelease returns the mark of a group of one of a stack's releases.
 func (p *Picture) MarkInRelease(g *event.GroupState) theme.Mark {
 	if slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return degraded(g, o) }) {
-		return p.Theme.Mark(string(event.Degraded))
+		return p.degradedMark(g.Objects)
 	}
 	return p.Theme.Mark(string(g.Shown()))
+}
+
+// degradedMark returns the mark of a degraded group or object: that of a failure if an object has failed for good, such as a Job that
+// counted as ready once it had started.
+func (p *Picture) degradedMark(objects []*event.ObjectState) theme.Mark {
+	if slices.ContainsFunc(objects, func(o *event.ObjectState) bool { return o.Status == event.Failed }) {
+		return p.Theme.Mark(string(event.Failed))
+	}
+	return p.Theme.Mark(string(event.Degraded))
 }
 
 // Drifted reports whether others have changed a ready object since it was applied, and no rollback has reached it.
@@ -174,6 +184,9 @@ func (t *tally) add(g *graph.Node, run event.Status) {
 			t.Failed++
 		case g.Degraded > 0 && Degraded(g, o):
 			t.Degraded++
+			if o.Status == event.Failed {
+				t.Lost++
+			}
 		case o.Status == event.Failed, g.Status == event.Failed && Urgency(o) == 1:
 			t.Failed++
 		case g.Status == event.Aborted && Urgency(o) == 1: // no longer watched
@@ -255,10 +268,10 @@ func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) (label, text strin
 	switch {
 	case p.State.ReleaseRun(n.GroupState) != "":
 		return word, p.JoinAfter(word, "", why)
-	case Degraded(n, o):
-		return word, p.JoinAfter(word, space(p.DegradedFor(n, o)), why, p.TimesOutIn(n, o))
 	case o.Status == event.Failed:
 		return "", why
+	case Degraded(n, o):
+		return word, p.JoinAfter(word, space(p.DegradedFor(n, o)), why, p.TimesOutIn(n, o))
 	case Drifted(n, o):
 		return "", phrase.Drift(o.Drift)
 	case IsUnfinished(n.Status) && Urgency(o) == 1:
@@ -301,7 +314,7 @@ func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	case p.State.ReleaseRun(n.GroupState) != "":
 		return p.releaseMark(n)
 	case Degraded(n, o):
-		return p.Theme.Mark(string(event.Degraded))
+		return p.degradedMark([]*event.ObjectState{o})
 	case IsUnfinished(n.Status) && Urgency(o) == 1:
 		mark := p.Theme.Mark(string(n.Status))
 		mark.Word = "not ready"
