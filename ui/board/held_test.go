@@ -7,6 +7,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/theme"
 	"lockstep/ui/board/screen"
 )
 
@@ -169,5 +170,45 @@ func TestEndsAlone(t *testing.T) {
 	for run, want := range map[string]string{"sandbox-held": "fails 5:00 after the last screen closes", "sandbox-breakpoint": "aborts 5:00 after the last screen closes"} {
 		with(run, 0, "", canBeLeft)(t).shows(t, want)
 		with(run, 0, "")(t).showsNot(t, "after the last screen closes")
+	}
+}
+
+// TestHeldNamesWhatElseIsInTrouble: while a failure holds the run, the header names the other groups with a problem, and says when the
+// run would fail because of them. A Job that has failed after its group was ready is failed, in the colour of a failure, for the cause of
+// its container.
+func TestHeldNamesWhatElseIsInTrouble(t *testing.T) {
+	group := func(kind, name string) *plan.Group {
+		return &plan.Group{ID: "s:" + name, Chart: "s", Name: name, Objects: []plan.Object{{Kind: kind, Name: name}}}
+	}
+	api, worker, migrate := group("Deployment", "api"), group("Deployment", "worker"), group("Job", "migrate")
+	of := func(g *plan.Group, e event.Event) event.Event {
+		e.Time, e.Phase, e.Group, e.Object = time.Unix(9, 0), "apply", g.ID, &g.Objects[0]
+		return e
+	}
+	events := []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "s", Namespace: "n"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{api, worker, migrate}}}},
+	}
+	for _, g := range []*plan.Group{api, worker, migrate} {
+		events = append(events, of(g, event.Event{Kind: event.KindGroup, Status: event.Running}), of(g, event.Event{Kind: event.KindObject, Status: event.InProgress}))
+	}
+	events = append(events,
+		of(worker, event.Event{Kind: event.KindDiagnosis, Status: event.Degraded, Cause: "container main crashes"}),
+		of(migrate, event.Event{Kind: event.KindObject, Status: event.Ready, ReadyBy: event.ByStart}),
+		of(migrate, event.Event{Kind: event.KindGroup, Status: event.Ready}),
+		of(migrate, event.Event{Kind: event.KindObject, Status: event.Failed, Message: "BackoffLimitExceeded", Cause: "BackoffLimitExceeded"}),
+		of(migrate, event.Event{Kind: event.KindDiagnosis, Status: event.Degraded, Cause: "container main exited with code 3"}),
+		of(api, event.Event{Kind: event.KindObject, Status: event.Failed, Cause: "no image"}),
+		of(api, event.Event{Kind: event.KindGroup, Status: event.Failed, Cause: "no image"}),
+		event.Event{Kind: event.KindRun, Status: event.Held, Message: api.ID},
+	)
+	for _, width := range []int{100, 160} {
+		s := newScreen(t, width, 30, events)
+		s.shows(t, "also degraded, the run waits for it: worker · Deployment/worker: container main crashes",
+			"also failed, checked again at the end of the run: migrate · Job/migrate: container main", "container main exited with code 3", "✗ failed", "1 degraded · 2 failed")
+		s.showsNot(t, "BackoffLimitExceeded")
+	}
+	if got := newScreen(t, 100, 30, events); got.GroupMark(got.Graph.ByKey[event.Unit{Phase: "apply", Group: migrate.ID}]).Role != theme.Bad {
+		t.Error("the failed Job is not in the colour of a failure")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
 	"lockstep/ui/board/keys"
+	"lockstep/ui/board/picture"
 )
 
 // heldText names the first failed group with its cause, and counts the others.
@@ -166,7 +167,7 @@ func (h *Header) failureLines() []string {
 				}
 			}
 		}
-		return lines
+		return append(lines, h.alsoInTrouble()...)
 	}
 	if len(roots) < 2 || h.State.Status != event.Failed {
 		return nil
@@ -174,6 +175,24 @@ func (h *Header) failureLines() []string {
 	lines := []string{h.Join(h.quitHint(), h.State.Outcome, h.changesSince())}
 	for _, r := range roots {
 		lines = append(lines, h.Graph.Shorten(phrase.Root(r)))
+	}
+	return lines
+}
+
+// alsoInTrouble returns a line for each group that does not hold the run but has a problem, and says when that would: the run still
+// waits for the group, or looks at it once more at its end (R21).
+func (h *Header) alsoInTrouble() (lines []string) {
+	for _, n := range h.Graph.Nodes {
+		if n.Degraded == 0 || n.Status == event.Failed || !h.IsCurrent(n) || h.State.ReleaseRun(n.GroupState) != "" {
+			continue
+		}
+		o := picture.Worst(n)
+		until := "the run waits for it"
+		if n.Status.Over() {
+			until = "checked again at the end of the run"
+		}
+		why := h.cause(n, event.Root{Object: o, Cause: cmp.Or(phrase.CauseAt(n.GroupState, o, h.Now()), o.Message)})
+		lines = append(lines, "also "+h.GroupMark(n).Word+", "+until+": "+h.Join(n.Name, why))
 	}
 	return lines
 }
