@@ -133,11 +133,16 @@ func LongestGroups(s *event.State, limit int) []Timing {
 	for _, p := range forwardPhases(s) {
 		for _, g := range p.Groups {
 			succeeded := g.Status == event.Ready || g.Status == event.Applied || g.Status == event.Gone
-			if last, known := p.Usual[g.ID]; known && succeeded {
+			if last, known := p.Usual[g.ID]; known && succeeded && !unchanged(g) {
 				all = append(all, Timing{g, Took(g), last})
 			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Timing) int { return cmp.Compare(b.Took, a.Took) })
 	return all[:min(len(all), limit)]
+}
+
+// unchanged reports whether the run has changed no object of a group: the time is that of a group that was ready.
+func unchanged(g *event.GroupState) bool {
+	return len(g.Objects) > 0 && !slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return o.NetChange() != event.Unchanged })
 }

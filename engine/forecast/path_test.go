@@ -45,3 +45,34 @@ func TestShownPath(t *testing.T) {
 		})
 	}
 }
+
+// TestLongestGroups: a group of which the run has changed nothing is not compared with the run that changed it, and differences are
+// those of the durations as they are shown.
+func TestLongestGroups(t *testing.T) {
+	s, now := &event.State{}, time.Unix(1, 0)
+	apply := func(e event.Event) {
+		e.Time = now
+		s.Apply(e)
+	}
+	groups := []*plan.Group{{ID: "same"}, {ID: "new"}}
+	for _, g := range groups {
+		g.Objects = []plan.Object{{Kind: "Job", Name: g.ID}}
+	}
+	usual := map[string]time.Duration{"same": 5 * time.Second, "new": 240 * time.Millisecond}
+	apply(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "upgrade"}})
+	apply(event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: groups, Usual: usual}}})
+	for n, change := range []event.Change{event.Unchanged, event.Configured} {
+		of := event.Event{Phase: "apply", Group: groups[n].ID}
+		for _, e := range []event.Event{{Kind: event.KindGroup, Status: event.Running}, {Kind: event.KindObject, Object: &groups[n].Objects[0], Status: event.Applied, Change: change},
+			{Kind: event.KindGroup, Status: event.Ready}} {
+			if e.Phase, e.Group = of.Phase, of.Group; e.Status == event.Ready {
+				now = now.Add(60 * time.Millisecond)
+			}
+			apply(e)
+		}
+	}
+	got := LongestGroups(s, 3)
+	if len(got) != 1 || got[0].Group.ID != "new" || got[0].Differs() || got[0].Difference() != -100*time.Millisecond {
+		t.Errorf("%+v", got)
+	}
+}
