@@ -38,6 +38,15 @@ func Changed(s *event.State) (lines []string) {
 	return lines
 }
 
+// InAll follows the counts of a run's changes: they are those of all its revisions, not only of the last edit (R46). It is "" for a run
+// without an edit.
+func InAll(s *event.State) string {
+	if !s.Edited() {
+		return ""
+	}
+	return " in the whole run, edits included"
+}
+
 // Drift says who has changed fields of an object, and when: "changed by kubectl (2026-03-01 12:00:00): spec.replicas; removed by
 // kubectl (…): data.a".
 func Drift(drift []event.Drift) string {

@@ -34,7 +34,7 @@ func (m *model) reportLines(width int) []canvas.Line {
 	}
 	out := []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: " in " + canvas.Took(s.Ended.Sub(s.Started)) + m.idle()}}}
 	if done != "" {
-		out[0] = append(out[0], canvas.Piece{Role: theme.Strong, Text: ": " + done})
+		out[0] = append(out[0], canvas.Piece{Role: theme.Strong, Text: ": " + done + phrase.InAll(s)})
 	}
 	switch {
 	case s.RollbackFailed():

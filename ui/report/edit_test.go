@@ -80,3 +80,32 @@ func TestCriticalPathAfterEdit(t *testing.T) { // R46
 		}
 	}
 }
+
+// TestChangesAfterEdit: the counts are those of the whole run, in which an object that the first revision created stays created, and the
+// summary says so.
+func TestChangesAfterEdit(t *testing.T) {
+	for edits, want := range []string{"1 group done: 1 created\n", "1 group done: 1 created in the whole run, edits included\n"} {
+		var s event.State
+		web, exit := plan.Object{Kind: "Deployment", Name: "web"}, 0
+		for revision := range edits + 1 {
+			change := event.Created
+			if revision > 0 {
+				s.Apply(event.Event{Kind: event.KindRun, Status: event.Replacing})
+				change = event.Configured
+			}
+			s.Apply(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "s", Revision: revision + 1}})
+			s.Apply(event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "c:web", Objects: []plan.Object{web}}}}}})
+			of := event.Event{Phase: "apply", Group: "c:web"}
+			for _, e := range []event.Event{{Kind: event.KindGroup, Status: event.Running}, {Kind: event.KindObject, Object: &web, Status: event.Applied, Change: change},
+				{Kind: event.KindObject, Object: &web, Status: event.Ready}, {Kind: event.KindGroup, Status: event.Ready}} {
+				e.Phase, e.Group = of.Phase, of.Group
+				s.Apply(e)
+			}
+		}
+		s.Apply(event.Event{Kind: event.KindOperation, Status: event.Succeeded, Exit: &exit})
+		var out bytes.Buffer
+		if Summary(&out, &s, Options{Style: plain}); !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing:\n%s", want, out.String())
+		}
+	}
+}

@@ -310,10 +310,14 @@ func collectGroups(s *event.State, style Style) (out groupSummary) {
 // of groups that are not done.
 func writeChanges(w io.Writer, s *event.State, done, all int, o Options) {
 	changed, rolledBack := s.Changes(), s.RollbackChanges()
-	changes := changed.String()
+	changes, inAll := changed.String(), ""
+	if changes != "" {
+		inAll = phrase.InAll(s)
+		changes += inAll
+	}
 	switch {
 	case done < all && changes != "":
-		fmt.Fprintln(w, " ", o.glyph(""), fmt.Sprintf("%d of %s done; %s", done, text.Count(all, "group"), changed.Sentence()))
+		fmt.Fprintln(w, " ", o.glyph(""), fmt.Sprintf("%d of %s done; %s", done, text.Count(all, "group"), changed.Sentence()+inAll))
 	case done > 0:
 		fmt.Fprintln(w, " ", o.glyph(event.Ready), format.WithReason(text.Count(done, "group")+" done", changes))
 	case changes != "":
