@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -447,5 +448,30 @@ func TestRevisionSaysWhy(t *testing.T) {
 		if said := strings.Join(strings.Fields(strings.ReplaceAll(r.text(), "┃", "")), " "); !strings.Contains(said, `Upgrade "api" failed: Deployment/api: image cannot be pulled`) {
 			t.Errorf("at %v:\n%s", size, r.text())
 		}
+	}
+}
+
+// TestPastRunsThatAreLive: a run that has not ended stands in the list of past runs as on home, its duration grows, and the list is read
+// again once home no longer follows it.
+func TestPastRunsThatAreLive(t *testing.T) {
+	live := []PastRun{{Key: Key{"shop", "broken"}, Record: "a", Operation: "install", Context: "prod-eu", Started: now.Add(-90 * time.Second), Took: time.Second, Live: true, Status: event.Running}}
+	source := &sample{past: live}
+	follow := []LiveRun{{Key: Key{"shop", "broken"}, Operation: "install", Status: event.Degraded, Why: "Deployment/api: crashes"}}
+	clock := now
+	r := state{Snapshot: Snapshot{Listed: true, Runs: follow}, keys: "P"}.open(t, 120, 30, bare, func(o *Options) {
+		o.Source, o.Now = source, func() time.Time { return clock }
+	})
+	for took, pass := range map[string]time.Duration{"1:30": 0, "2:30": time.Minute} {
+		clock = now.Add(pass)
+		r.send(tickMsg{})
+		if s := r.text(); !strings.Contains(s, took) || !strings.Contains(s, "degraded: Deployment/api: crashes") {
+			t.Errorf("no %q, or not degraded:\n%s", took, s)
+		}
+	}
+	source.past = []PastRun{{Key: Key{"shop", "broken"}, Record: "a", Operation: "install", Context: "prod-eu", Started: now, Took: 3 * time.Minute, Status: event.Aborted}}
+	r.send(snapshotMsg{Snapshot{Listed: true}, r.number})
+	r.send(pastTickMsg{})
+	if s := r.text(); !strings.Contains(s, "3:00") || !strings.Contains(s, "aborted") {
+		t.Errorf("the end of the run is not shown:\n%s", s)
 	}
 }

@@ -1,7 +1,9 @@
 package home
 
 import (
+	"slices"
 	"strings"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -25,6 +27,7 @@ type past struct {
 	rows     []*PastRun // those that match the filter
 	selected int
 	top      int // the first row in view
+	followed int // the number of runs that home followed when the list was read
 }
 
 // pastMsg is the answer of Source.PastRuns.
@@ -39,13 +42,25 @@ func (m *model) openPast() tea.Cmd {
 		m.state.Past = &PastState{}
 	}
 	p := &past{model: m}
+	p.followed = len(m.snapshot.Runs)
 	p.filter = line.New(m.Screen, line.Config{Prompt: "/", Enter: "keep", Esc: "clear", OnInput: p.setFilter, OnClear: func() { p.setFilter("") }, Status: p.matches})
 	m.Modes.Open(p)
-	ctx, source, namespace := m.ctx, m.options.Source, m.state.scope()
+	return tea.Batch(p.readRuns(), pastTick())
+}
+
+func (p *past) readRuns() tea.Cmd {
+	ctx, source, namespace := p.ctx, p.options.Source, p.state.scope()
 	return func() tea.Msg {
 		runs, err := source.PastRuns(ctx, namespace)
 		return pastMsg{runs, err}
 	}
+}
+
+// pastTickMsg asks whether a run has started or ended since the list was read.
+type pastTickMsg struct{}
+
+func pastTick() tea.Cmd {
+	return tea.Tick(tickEvery, func(time.Time) tea.Msg { return pastTickMsg{} })
 }
 
 // Update takes the runs once they have been read, and selects the one that was selected before.
@@ -54,6 +69,12 @@ func (p *past) Update(msg tea.Msg) tea.Cmd {
 	case pastMsg:
 		p.read, p.all, p.err = true, msg.runs, msg.err
 		p.arrange()
+	case pastTickMsg:
+		if n := len(p.snapshot.Runs); n != p.followed {
+			p.followed = n
+			return tea.Batch(p.readRuns(), pastTick())
+		}
+		return pastTick()
 	case tea.MouseWheelMsg:
 		p.move(map[tea.MouseButton]int{tea.MouseWheelUp: -3, tea.MouseWheelDown: 3}[msg.Button])
 	}
@@ -66,7 +87,7 @@ func (p *past) arrange() {
 	p.rows, p.selected = p.rows[:0], 0
 	for i := range p.all {
 		r := &p.all[i]
-		if !matches(words, r.Record, r.Namespace, r.Name, r.Operation, r.Context, p.runMark(r.Status).Word, r.started(), r.Why, r.where(), r.By) {
+		if !matches(words, r.Record, r.Namespace, r.Name, r.Operation, r.Context, p.runMark(p.current(r).Status).Word, r.started(), p.current(r).Why, r.where(), r.By) {
 			continue
 		}
 		if r.id() == p.state.Past.Selected {
@@ -211,8 +232,28 @@ func (p *past) drawPane(in canvas.Rect) {
 	p.drawLines(canvas.Rect{Y: in.Y + 1, H: in.H - 1}, lines)
 }
 
+// took returns the duration of a run; of one that has not ended, up to now.
+func (p *past) took(r *PastRun) time.Duration {
+	if r.Live {
+		return max(p.Now().Sub(r.Started), 0)
+	}
+	return r.Took
+}
+
+// current returns a run as home shows it if it has not ended: home follows it, while the list was read once.
+func (p *past) current(r *PastRun) *PastRun {
+	i := slices.IndexFunc(p.snapshot.Runs, func(l LiveRun) bool { return l.Key == r.Key && l.Status != Locked })
+	if !r.Live || i < 0 || r.Context != "" && r.Context != p.options.Context {
+		return r
+	}
+	now := *r
+	now.Status, now.Why = p.snapshot.Runs[i].Status, p.snapshot.Runs[i].Why
+	return &now
+}
+
 // outcome returns how a run ended, and what to say after the word: ": why", or " by whom", and where it was.
 func (p *past) outcome(r *PastRun) (mark theme.Mark, said string) {
+	r = p.current(r)
 	mark = p.runMark(r.Status)
 	where := prefixed(" "+p.Theme.Lines.Dot+" ", r.where())
 	if rest, repeated := strings.CutPrefix(r.Why, mark.Word); repeated { // "aborted by ctrl-c"
@@ -238,7 +279,7 @@ func (p *past) drawRows(in canvas.Rect) {
 	target, operation, took, by := 7, 7, 0, 0
 	for _, r := range shown {
 		target, operation = max(target, canvas.Width(p.target(r))), max(operation, canvas.Width(p.operation(r)))
-		took, by = max(took, canvas.Width(canvas.Took(r.Took))+gap), max(by, canvas.Width(canvas.Clean(r.By)))
+		took, by = max(took, canvas.Width(canvas.Took(p.took(r)))+gap), max(by, canvas.Width(canvas.Clean(r.By)))
 	}
 	target, operation, by = min(target, p.W*3/10), min(operation, p.W/4), min(by, p.W/5)
 	if p.W < chartFrom {
@@ -262,7 +303,7 @@ func (p *past) drawRows(in canvas.Rect) {
 		cv.PutFit(x, y, operation, theme.Text, p.operation(r))
 		x += operation + gap
 		if took > 0 {
-			cv.PutRight(x+took-gap, y, theme.Quiet, canvas.Took(r.Took))
+			cv.PutRight(x+took-gap, y, theme.Quiet, canvas.Took(p.took(r)))
 		}
 		x = cv.PutFit(x+took, y, end-x-took, mark.Role, mark.Word)
 		cv.PutFit(x, y, end-x, theme.Text, said)

@@ -32,6 +32,7 @@ func init() {
 type sample struct {
 	needed  []Key
 	history error
+	past    []PastRun // instead of pastRuns
 }
 
 func (s *sample) Follow(ctx context.Context, _ string, _ func(Snapshot)) { <-ctx.Done() }
@@ -43,7 +44,12 @@ func (s *sample) History(context.Context, Key) (History, error) {
 	return sampleHistory{}, s.history
 }
 
-func (s *sample) PastRuns(context.Context, string) ([]PastRun, error) { return pastRuns(), nil }
+func (s *sample) PastRuns(context.Context, string) ([]PastRun, error) {
+	if s.past != nil {
+		return s.past, nil
+	}
+	return pastRuns(), nil
+}
 
 // pastRuns returns a thousand runs, some of which did not succeed.
 var pastRuns = sync.OnceValue(func() (all []PastRun) {

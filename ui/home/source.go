@@ -98,10 +98,11 @@ type PastRun struct {
 	Operation string // "upgrade payments-1.5.0"
 	Context   string // of its cluster, "" if there is none
 	Started   time.Time
-	Took      time.Duration
-	Status    event.Status // how it ended, or how it stands
-	Why       string       // why it failed, or waits for a person
-	By        string       // who started it
+	Took      time.Duration // of a run that has ended
+	Live      bool          // it has not ended
+	Status    event.Status  // how it ended, or how it stands
+	Why       string        // why it failed, or waits for a person
+	By        string        // who started it
 }
 
 // Part is a release of a stack.

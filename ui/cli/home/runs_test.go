@@ -53,17 +53,6 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestDurationOfPastRuns: a run that is paused has taken the time since its start, not that until its last event.
-func TestDurationOfPastRuns(t *testing.T) {
-	start := time.Now().Add(-3 * time.Minute)
-	for outcome, want := range map[string]time.Duration{report.StillRunning: 3 * time.Minute, report.Killed: time.Minute, "succeeded": time.Minute} {
-		r := report.Run{Started: start, RunResult: report.RunResult{Outcome: outcome, Seconds: 60}}
-		if got := pastRun(r, start.Add(3*time.Minute)).Took; got != want {
-			t.Errorf("a run that is %s took %s, want %s", outcome, got, want)
-		}
-	}
-}
-
 // TestDescribeStuck: home names the object that waiting will not make ready, before it fails.
 func TestDescribeStuck(t *testing.T) {
 	api := plan.Object{Group: "apps", Kind: "Deployment", Namespace: "n", Name: "api"}
@@ -285,5 +274,32 @@ func TestLastFailed(t *testing.T) {
 	good.Started = at.Add(time.Hour)
 	if all[home.Key{Namespace: "shop", Name: "api"}] = good; all.lastFailed() != nil {
 		t.Error("a run that a later one followed counts")
+	}
+}
+
+// TestUnwatchedRuns: the record of a run in the cluster that nobody watched to the end is left out if its Job has ended, which the list
+// has, too, and is running if the Job is. The Jobs are sought in their namespaces.
+func TestUnwatchedRuns(t *testing.T) {
+	var recorded report.RunList
+	var rows []home.PastRun
+	for _, job := range []string{"ic/over", "ic/works", "ic/deleted", ""} {
+		r := report.Run{Name: "of " + job, RunTarget: report.RunTarget{Job: job}, RunResult: report.RunResult{Outcome: report.Unwatched}}
+		if job == "" {
+			r.Outcome = report.Killed
+		}
+		recorded, rows = append(recorded, r), append(rows, home.PastRun{Record: r.Name, Status: event.Status(r.Outcome)})
+	}
+	jobs := []incluster.Run{{Namespace: "ic", Name: "over", State: "succeeded"}, {Namespace: "ic", Name: "works", State: "running"}}
+	var got []string
+	for _, r := range withoutUnwatched(rows, recorded, jobs) {
+		got = append(got, r.Record+": "+string(r.Status))
+	}
+	if want := "of ic/works: running, of ic/deleted: unwatched, of : cut-off"; strings.Join(got, ", ") != want {
+		t.Errorf("%q, want %s", got, want)
+	}
+	for shown, want := range map[string]int{"default": 1, "ic": 0, "": 0} {
+		if got := unwatchedIn(recorded, shown); len(got) != want {
+			t.Errorf("with namespace %q: %q", shown, got)
+		}
 	}
 }

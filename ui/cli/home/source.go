@@ -5,12 +5,14 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/text"
 	"lockstep/kube"
+	"lockstep/kube/incluster"
 	"lockstep/ui/cli/runs"
 	"lockstep/ui/home"
 	"lockstep/ui/report"
@@ -192,9 +194,16 @@ func (s *source) PastRuns(ctx context.Context, namespace string) ([]home.PastRun
 	_, recorded, err := runs.Recorded()
 	out := make([]home.PastRun, len(recorded))
 	for i, r := range recorded {
-		out[i] = pastRun(r, time.Now())
+		out[i] = pastRun(r)
 	}
 	jobs, denied := s.client.ClusterRuns(ctx, namespace)
+	for _, elsewhere := range unwatchedIn(recorded, namespace) {
+		more, _ := s.client.ClusterRuns(ctx, elsewhere) // without the right, the records say that nobody watched
+		jobs = append(jobs, slices.DeleteFunc(more, func(job incluster.Run) bool {
+			return !slices.ContainsFunc(recorded, func(r report.Run) bool { return unwatched(r, job) })
+		})...)
+	}
+	out = withoutUnwatched(out, recorded, jobs)
 	for _, job := range jobs {
 		if job.Ended() {
 			out = append(out, home.PastRun{Key: home.Key{Namespace: job.Namespace, Name: job.Release}, Cluster: job.Name, Operation: job.Command, Context: s.client.ContextName(),
@@ -205,14 +214,47 @@ func (s *source) PastRuns(ctx context.Context, namespace string) ([]home.PastRun
 	return out, errors.Join(err, denied)
 }
 
-// pastRun returns the row of a recorded run. The record of a live run ends with the last event, which a pause may have followed.
-func pastRun(r report.Run, now time.Time) home.PastRun {
-	took := time.Duration(r.Seconds * float64(time.Second))
-	if r.Outcome == report.StillRunning {
-		took = now.Sub(r.Started)
+// pastRun returns the row of a recorded run.
+func pastRun(r report.Run) home.PastRun {
+	row := home.PastRun{Key: home.Key{Namespace: r.Namespace, Name: r.Release}, Record: r.Name, Operation: describeOperation(r.Operation, r.Chart), Context: r.Context,
+		Started: r.Started, Took: time.Duration(r.Seconds * float64(time.Second)), Live: r.Outcome == report.StillRunning, Status: r.Ending(), Why: whyOf(r), By: r.By}
+	if r.Job != "" {
+		row.Context = "" // it is how the pod calls its cluster
 	}
-	return home.PastRun{Key: home.Key{Namespace: r.Namespace, Name: r.Release}, Record: r.Name, Operation: describeOperation(r.Operation, r.Chart), Context: r.Context,
-		Started: r.Started, Took: took, Status: r.Ending(), Why: whyOf(r), By: r.By}
+	return row
+}
+
+// unwatchedIn returns the namespaces other than the one shown, "" for all, whose runs in the cluster have records that nobody watched to
+// the end.
+func unwatchedIn(recorded report.RunList, shown string) (namespaces []string) {
+	for _, r := range recorded {
+		namespace, _, _ := strings.Cut(r.Job, "/")
+		if r.Outcome == report.Unwatched && shown != "" && namespace != shown && !slices.Contains(namespaces, namespace) {
+			namespaces = append(namespaces, namespace)
+		}
+	}
+	return namespaces
+}
+
+// unwatched reports whether a record is that of a Job that nobody watched to the end.
+func unwatched(r report.Run, job incluster.Run) bool {
+	return r.Outcome == report.Unwatched && r.Job == job.Namespace+"/"+job.Name
+}
+
+// withoutUnwatched leaves out the records that nobody watched to the end if the Job of the run says how it ended: the list has the Job. One
+// whose Job has not ended is running.
+func withoutUnwatched(runs []home.PastRun, recorded report.RunList, jobs []incluster.Run) (left []home.PastRun) {
+	for i, r := range recorded {
+		at := slices.IndexFunc(jobs, func(job incluster.Run) bool { return unwatched(r, job) })
+		switch {
+		case at >= 0 && jobs[at].Ended():
+			continue
+		case at >= 0:
+			runs[i].Live, runs[i].Status = true, event.Running
+		}
+		left = append(left, runs[i])
+	}
+	return left
 }
 
 // whyOf says why a run waits for a person, or did not succeed.
