@@ -140,13 +140,16 @@ func (t Timing) Differs() bool { return Differ(t.Took, t.Last) }
 
 // Difference returns the difference of the two durations as they are shown: to a tenth of a second.
 func (t Timing) Difference() time.Duration {
-	return t.Took.Round(time.Second/10) - t.Last.Round(time.Second/10)
+	return t.Took.Round(shown) - t.Last.Round(shown)
 }
+
+// shown is the precision in which short durations are shown.
+const shown = time.Second / 10
 
 // Differ reports whether two durations of a group differ by more than noise: by more than a tenth of a second (short
 // durations are shown to a tenth) and by more than a tenth of the shorter one.
 func Differ(a, b time.Duration) bool {
-	return (a - b).Abs() > max(time.Second/10, min(a, b)/10)
+	return (a.Round(shown)-b.Round(shown)).Abs() > shown && (a-b).Abs() > max(shown, min(a, b)/10)
 }
 
 // wholeSeconds rounds to seconds, at least one.
