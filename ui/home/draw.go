@@ -175,8 +175,8 @@ func (m *model) drawTitle(title, where, right string) {
 	x := 1
 	if m.W >= chartFrom { // else the cluster matters more
 		x = cv.Put(x, 0, theme.Quiet, "lockstep ")
+		x = cv.Put(x, 0, theme.Faint, m.Theme.Lines.More+" ")
 	}
-	x = cv.Put(x, 0, theme.Faint, m.Theme.Lines.More+" ")
 	title = canvas.Fit(title, m.W-2-x, m.Theme.Lines.Ellipsis)
 	if m.W < chartFrom && x+canvas.Width(title)+3+canvas.Width(where)+2+canvas.Width(right) > m.W-1 {
 		right = ""

@@ -79,8 +79,8 @@ func (h *Header) drawOperation() {
 	x := 1
 	if h.W >= 70 {
 		x = cv.Put(x, 0, theme.Quiet, "lockstep ")
+		x = cv.Put(x, 0, theme.Faint, h.Theme.Lines.More+" ")
 	}
-	x = cv.Put(x, 0, theme.Faint, h.Theme.Lines.More+" ")
 	if badge := " REPLAY "; h.Replayed {
 		cv.Highlight(x, 0, len(badge))
 		x = cv.Put(x, 0, theme.Accent, badge) + 1
