@@ -59,6 +59,9 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 		for _, text := range documents.Split(strings.TrimSpace(r.Release.Manifest)) { // trimmed as Helm does
 			p.printDocument(documents.CutSource(text))
 		}
+		if p.out.Len() == 0 && p.files == nil && len(p.only) == 0 {
+			p.out.WriteByte('\n') // the line end of an empty manifest, as in Helm
+		}
 	} else {
 		p.printGroups(r, plan, printHook)
 	}

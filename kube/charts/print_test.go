@@ -29,6 +29,18 @@ var printChart = tree{
 	"charts/db/templates/x.yaml": configMap("sub", "helm.sh/resource-group: only"),
 }
 
+// TestPrintWithoutObjects (R35): in Helm's order, a manifest without objects is an empty line, before the hooks, as Helm prints it.
+func TestPrintWithoutObjects(t *testing.T) {
+	hook := configMap("hook", "helm.sh/hook: pre-install")
+	r := render(t, tree{"Chart.yaml": chartYAML("shop"), "templates/hook.yaml": hook}, nil)
+	for noHooks, want := range map[bool]string{true: "\n", false: "\n---\n# Source: shop/templates/hook.yaml\n" + hook + "\n"} {
+		var b bytes.Buffer
+		if err := r.Print(&b, nil, PrintOptions{NoHooks: noHooks}); err != nil || b.String() != want {
+			t.Errorf("%q, %v, want %q", b.String(), err, want)
+		}
+	}
+}
+
 // TestPrint (R35): like Helm, Print adds a line end after each object, so that block scalars
 // that keep line ends are as Helm deploys them.
 func TestPrint(t *testing.T) {
