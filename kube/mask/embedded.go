@@ -195,8 +195,8 @@ func connectionPasswords(line string) (out []string) {
 			if ok && len(field) < len(line) {
 				add(name, withoutQuotes(v))
 			}
-			if name, v, ok = strings.Cut(v, "="); ok { // --from-literal=password=x
-				add(name, withoutQuotes(v))
+			if inner, of, ok := strings.Cut(v, "="); ok && !namesFile(name) { // --from-literal=password=x
+				add(inner, withoutQuotes(of))
 			}
 		}
 	}
@@ -211,8 +211,11 @@ func connectionPasswords(line string) (out []string) {
 // maxName is the maximum length of the name of a field.
 const maxName = 64
 
+// namesFile reports whether a flag has a file where another one has a value, as in --from-file=password=x.
+func namesFile(flag string) bool { return strings.HasSuffix(flag, "-file") }
+
 // variable matches a value in a script or a template that refers to another one.
-var variable = regexp.MustCompile(`^(\$[({]|\$[A-Z_]+$|\$\d$|\{\{|<\w)`)
+var variable = regexp.MustCompile(`^(\$[({]|\$[A-Z_]+(/.*)?$|\$\d$|\{\{|<\w)`)
 
 // urlPassword matches the credentials in a URL. A password should have no @ or slash in it, but many have. The number of a
 // port with a path is none.

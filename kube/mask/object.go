@@ -260,7 +260,7 @@ func secretArguments(list []any) map[int]secretArgument {
 			follows = false
 		case m != nil && holdsCredential(m[1], m[2]):
 			found[i] = secretArgument{m[1] + "=", m[2]}
-		case m != nil && secretArguments([]any{m[2]})[0].value != "": // --from-literal=password=x
+		case m != nil && !namesFile(m[1]) && secretArguments([]any{m[2]})[0].value != "": // --from-literal=password=x
 			inner := secretArguments([]any{m[2]})[0]
 			found[i] = secretArgument{m[1] + "=" + inner.prefix, inner.value}
 		default:

@@ -56,6 +56,7 @@ func TestSettingsOfCredentialsStayReadable(t *testing.T) {
 		"properties: {tokens: {type: array, description: Tokens1x of 2y, format: int64x}}", "sshKeys: [ssh-ed25519 AAAAC3NzaC1 me]",
 		"matchExpressions: [{key: token, operator: In, values: [a1b2c3]}]", "headers: [{name: Authorization, value: Bearer $TOKEN}]", "headers: {Authorization: Bearer token}",
 		"headers: {Authorization: Basic Authentication}", "bearerTokenSecret: {name: shop-7x8k2, key: token1x2}", "secret: {name: shop-7x8k2}", "configs: [{name: auth, data: {level: info1x2y}}]",
+		"args: [--from-file=password=/run/pw1x2y.txt]", "script: kubectl create secret generic x --from-file=tm.password=$FOLDER/pw1x2y.txt",
 	} {
 		document := "kind: Thing\nspec:\n  " + text
 		object := parse(t, document)
