@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"reflect"
 	"time"
 
@@ -93,18 +94,8 @@ func (c *call) liveIfOurs(ctx context.Context, refused *http.Response, ours func
 		url = url.JoinPath(sent.GetName())
 	}
 	url.RawQuery = ""
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), nil)
-	if err != nil {
-		return refused
-	}
-	r.Header = c.request.Header.Clone()
-	r.Header.Del("Content-Type")
-	get, err := newCall(c.t, r)
-	if err != nil {
-		return refused
-	}
-	resp, err := get.do(ctx)
-	if err != nil || resp.StatusCode != http.StatusOK {
+	resp := c.get(ctx, url, c.request.Header.Get("Accept"))
+	if resp == nil {
 		return refused
 	}
 	live := object(peek(resp))
@@ -117,6 +108,26 @@ func (c *call) liveIfOurs(ctx context.Context, refused *http.Response, ours func
 	}
 	if live == nil || !ours(live, age) {
 		return refused
+	}
+	return resp
+}
+
+// get sends a GET as the user of the request, and returns the response if that is a success, else nil.
+func (c *call) get(ctx context.Context, url *url.URL, accept string) *http.Response {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), nil)
+	if err != nil {
+		return nil
+	}
+	r.Header = c.request.Header.Clone()
+	r.Header.Del("Content-Type")
+	r.Header.Set("Accept", accept)
+	get, err := newCall(c.t, r)
+	if err != nil {
+		return nil
+	}
+	resp, err := get.do(ctx)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return nil
 	}
 	return resp
 }

@@ -65,21 +65,9 @@ func (c *call) notYetServed(ctx context.Context, resp *http.Response) bool {
 	url := *c.request.URL
 	url.Path = c.t.path + "/apis/" + crdGroup + "/v1/customresourcedefinitions/" + c.target.Resource + "." + c.target.Group
 	url.RawPath, url.RawQuery = "", ""
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), nil)
-	if err != nil {
-		return false
-	}
-	r.Header.Set("Accept", "application/json")
-	get, err := newCall(c.t, r)
-	if err != nil {
-		return false
-	}
-	found, err := get.do(ctx)
-	if err != nil || found.StatusCode != http.StatusOK {
-		return false
-	}
+	found := c.get(ctx, &url, "application/json")
 	var d definition
-	return json.Unmarshal(peek(found), &d) == nil && d.serves(c.target.Version)
+	return found != nil && json.Unmarshal(peek(found), &d) == nil && d.serves(c.target.Version)
 }
 
 // judgeUnserved is the verdict on a response for which notYetServed is true.
