@@ -154,7 +154,7 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, e ending, c
 			return nil, err
 		}
 	}
-	defer s.Ledger.ReadAnew()
+	defer s.Ledger.ReadAgain()
 	op, err := makePlan(s, c)
 	if err == nil {
 		err = op.checkSavedPlan(ctx, *common)

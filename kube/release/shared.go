@@ -18,13 +18,13 @@ type sharedRead struct {
 }
 
 // ReadOnce makes the next list of the records a new one, which the lists after it share: Helm's actions, and the plan of an operation,
-// read the records several times. They share it until the run writes a record or waits, until ReadAnew, and, once the run has started,
+// read the records several times. They share it until the run writes a record or waits, until ReadAgain, and, once the run has started,
 // for as long as a look suffices for a write. Use it for a plan, or if the next write of a record creates one: the API server refuses
 // that if somebody else has created the same revision since.
 func (l *Ledger) ReadOnce() { l.share(&sharedRead{}) }
 
-// ReadAnew ends ReadOnce.
-func (l *Ledger) ReadAnew() { l.share(nil) }
+// ReadAgain ends ReadOnce.
+func (l *Ledger) ReadAgain() { l.share(nil) }
 
 func (l *Ledger) share(s *sharedRead) {
 	l.mu.Lock()

@@ -26,7 +26,7 @@ func (c *countedStore) List(ctx context.Context, opts metav1.ListOptions) (*core
 	return c.secretStore.List(ctx, opts)
 }
 
-// TestSharedRead: the records are read once for several reads, and anew where somebody else may have had time to write, or the run
+// TestSharedRead: the records are read once for several reads, and again where somebody else may have had time to write, or the run
 // has written.
 func TestSharedRead(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -34,7 +34,7 @@ func TestSharedRead(t *testing.T) {
 		sent    int // lists after the first one
 	}{
 		"at once":         {func(*Ledger, *storage.Storage) {}, 0},
-		"read anew":       {func(l *Ledger, _ *storage.Storage) { l.ReadAnew() }, 1},
+		"read again":      {func(l *Ledger, _ *storage.Storage) { l.ReadAgain() }, 1},
 		"after the lock":  {func(l *Ledger, _ *storage.Storage) { l.ReadOnce() }, 1},
 		"after a wait":    {func(l *Ledger, _ *storage.Storage) { l.Waited() }, 1},
 		"later, planning": {func(l *Ledger, _ *storage.Storage) { l.last.now = later }, 0},
