@@ -115,7 +115,7 @@ func DigestOfChanges(ctx context.Context, c *connect.Client, p *session.Prepared
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(append(salt, text...))
+	sum := sha256.Sum256(slices.Concat(salt, text))
 	return hex.EncodeToString(sum[:]), nil
 }
 
