@@ -18,6 +18,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/mask"
 	"lockstep/theme"
@@ -194,10 +195,11 @@ func (s source) SavePlan(ctx context.Context, in form.Input) (path string, err e
 	return path, new(mask.Mask).Error(deploy.SavePlanOf(ctx, s.Logs, in.Args(), path))
 }
 
-// maxSame is how many objects that lockstep would refuse for the same reason have a line each above the plan, which lists all.
-const maxSame = 3
+// maxWarnings is how many warnings stand above the plan; the others follow it.
+const maxWarnings = 3
 
-// planLines returns the lines of a plan: first why lockstep would refuse it, then the warnings.
+// planLines returns the lines of a plan: first why lockstep would refuse it, once for all objects with the same reason, then the
+// warnings.
 func planLines(p *report.Plan) (lines []form.Line) {
 	type reason struct{ rule, shared string }
 	same, listed := map[reason]int{}, map[reason]bool{}
@@ -206,7 +208,7 @@ func planLines(p *report.Plan) (lines []form.Line) {
 	}
 	for _, w := range p.Errors {
 		why := reason{w.Rule, w.Shared}
-		if n := same[why]; w.Shared != "" && n > maxSame {
+		if n := same[why]; w.Shared != "" && n > 1 {
 			w.Message = fmt.Sprintf("%d objects %s", n, w.Shared)
 			if listed[why] {
 				continue
@@ -215,15 +217,37 @@ func planLines(p *report.Plan) (lines []form.Line) {
 		}
 		lines = append(lines, form.Line{Role: theme.Bad, Text: "error: " + w.Message})
 	}
-	lines = append(lines, warningLines(p.Warnings)...)
+	warnings := warningLines(p.Warnings)
+	first := warnings[:min(len(warnings), maxWarnings)]
+	lines = append(lines, first...)
+	later := warnings[len(first):]
+	if len(later) > 0 {
+		lines = append(lines, form.Line{Role: theme.Stopped, Text: text.Count(len(later), "more warning") + " below the plan"})
+	}
 	changing, unchanged := withoutUnchanged(p)
-	for _, l := range changing.Lines() {
+	for _, l := range withoutReasons(changing, p.Errors).Lines() {
 		lines = append(lines, form.Line{Indent: l.Indent, Role: l.Role, Text: l.Text + l.Detail})
 	}
 	if len(unchanged) > 0 {
 		lines = append(lines, form.Line{}, form.Line{Role: theme.Strong, Text: "unchanged"}, form.Line{Indent: 2, Role: theme.Quiet, Text: strings.Join(unchanged, ", ")})
 	}
+	if len(later) > 0 {
+		lines = append(lines, form.Line{}, form.Line{Role: theme.Strong, Text: "more warnings"})
+		lines = append(lines, later...)
+	}
 	return lines
+}
+
+// withoutReasons returns a plan without the reasons of refused changes that the errors above it say.
+func withoutReasons(p report.Plan, said []plan.Warning) report.Plan {
+	p.Changes = slices.Clone(p.Changes)
+	for n := range p.Changes {
+		c := &p.Changes[n]
+		if c.Action == inspect.Refuse && slices.ContainsFunc(said, func(w plan.Warning) bool { return w.Object != nil && *w.Object == c.Object }) {
+			c.Message = ""
+		}
+	}
+	return p
 }
 
 // withoutUnchanged returns a plan without the objects that stay as they are, and their names, so that a change is not below

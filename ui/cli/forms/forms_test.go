@@ -56,12 +56,31 @@ func TestSameRefusals(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		p.Errors = append(p.Errors, plan.Warning{Object: &plan.Object{Kind: "ConfigMap", Name: name}, Message: "ConfigMap/" + name + " is owned by release other", Shared: "are owned by release other", Foreign: true})
 	}
+	p.Changes = []inspect.Change{{Object: *p.Errors[0].Object, Action: inspect.Refuse, Message: "owned by release other: take it over with --take-ownership"}}
 	p.Errors = append(p.Errors, plan.Warning{Message: "the chart is too new"})
 	if lines := planLines(p); lines[0].Text != "error: 4 objects are owned by release other" || lines[1].Text != "error: the chart is too new" {
 		t.Errorf("the lines are %v", lines)
 	}
+	if lines := planLines(p); slices.ContainsFunc(lines, func(l form.Line) bool { return strings.Contains(l.Text, "--take-ownership") }) || !slices.ContainsFunc(lines, func(l form.Line) bool { return l.Text == "! ConfigMap/a refused" }) {
+		t.Errorf("the plan repeats the reason: %v", lines)
+	}
 	if got := planned(p).Foreign; len(got) != 4 {
 		t.Errorf("objects of others: %q", got)
+	}
+}
+
+// TestManyWarnings: the first warnings stand above the plan, with the number of the others, which follow it.
+func TestManyWarnings(t *testing.T) {
+	p := &report.Plan{}
+	for range 5 {
+		p.Warnings = append(p.Warnings, plan.Warning{Message: "a quota"})
+	}
+	var got []string
+	for _, l := range planLines(p) {
+		got = append(got, l.Text)
+	}
+	if want := "warning: a quota|warning: a quota|warning: a quota|2 more warnings below the plan|"; !strings.HasPrefix(strings.Join(got, "|"), want) || !strings.HasSuffix(strings.Join(got, "|"), "|more warnings|warning: a quota|warning: a quota") {
+		t.Errorf("the lines are %q", got)
 	}
 }
 

@@ -67,9 +67,13 @@ func (m *Form) drawHeader() {
 // drawFields draws the fields, the command, and what can be chosen for the field with the focus.
 func (m *Form) drawFields() {
 	cv := m.Canvas
-	cv.PutFit(1, 1, m.W-2, theme.Text, titles[m.o.Operation]+" You see the plan before anything is written.")
+	said := titles[m.o.Operation] + " " + planFirst
+	if canvas.Width(said) > m.W-2 { // the header says the operation
+		said = planFirst
+	}
+	cv.PutFit(1, 1, m.W-2, theme.Text, said)
 	y := firstY
-	width := min(max((m.W-valueX)*2/5, 22), 44)
+	width := m.valueWidth()
 	for n, e := range m.fields {
 		if m.shown(e.field) {
 			m.drawField(y, width, e, n == m.focus)
@@ -85,7 +89,24 @@ func (m *Form) drawFields() {
 	m.drawRows(y + 1)
 }
 
-// drawField draws a field: its label, its text, and a remark.
+const planFirst = "You see the plan before anything is written."
+
+// valueWidth is the width of the column of texts, so that the remarks are beside them. It grows in steps: a character that is typed
+// does not move the remarks.
+func (m *Form) valueWidth() int {
+	const step, least = 8, 8
+	widest := 0
+	for n, e := range m.fields {
+		w := canvas.Width(canvas.Clean(e.input.Value()))
+		if n == m.focus && w > 0 {
+			w += canvas.Width(canvas.Clean(m.completion())) + 1 // the cursor
+		}
+		widest = max(widest, w)
+	}
+	return min(least+max(widest-least+step-1, 0)/step*step, min(max((m.W-valueX)*2/5, 22), 44))
+}
+
+// drawField draws a field: its label, its text, and a remark, which stands in the place of the text if that is empty.
 func (m *Form) drawField(y, width int, e *entry, focus bool) {
 	cv, role := m.Canvas, theme.Quiet
 	if focus {
@@ -104,6 +125,13 @@ func (m *Form) drawField(y, width int, e *entry, focus bool) {
 		}
 	}
 	from := valueX + width + 2
+	switch {
+	case value != "" || e.field == Keep:
+	case focus:
+		from = valueX + 2 // the cursor
+	default:
+		from = valueX
+	}
 	cv.PutFit(from, y, m.W-1-from, remarkRole, remark)
 }
 
@@ -147,7 +175,7 @@ func (m *Form) remark(e *entry) (string, theme.Role) {
 	case e.field == Keep && in.Keep:
 		return "the new ones on top of the last ones", theme.Quiet
 	case e.field == Keep:
-		return "the last ones do not count", theme.Quiet
+		return "only the new ones and the chart's defaults count", theme.Quiet
 	case value == "" && e.field.needed():
 		return "needed", theme.Stopped
 	case e.field == Version && value == "":
@@ -196,7 +224,7 @@ func (m *Form) drawFooter() {
 			continue
 		}
 		if word := b.Hint(); word != "" {
-			hints = append(hints, keys.Hint{Key: m.keyName(b), Word: word, Press: b.Key(), Pinned: b.Pinned})
+			hints = append(hints, keys.Hint{Key: m.keyName(b), Word: word, Press: b.Key(), Pinned: b.Pinned, Dim: b.Disabled != nil && b.Disabled() != ""})
 		}
 	}
 	x := 1

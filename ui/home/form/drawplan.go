@@ -51,7 +51,7 @@ func (m *Form) drawReview() {
 	r.scroll(0)
 	title := "plan"
 	if view.last > 0 {
-		title = fmt.Sprintf("plan %s %d%%", m.Theme.Lines.Dot, 100*(view.top+view.room)/len(lines))
+		title = fmt.Sprintf("plan %s lines %d to %d of %d", m.Theme.Lines.Dot, view.top+1, view.top+view.room, len(lines))
 	}
 	cv.Heading(y, title)
 	area := canvas.Rect{X: 0, Y: y + 1, W: m.W, H: view.room}
@@ -75,19 +75,21 @@ func (m *Form) status() (theme.Role, string) {
 	return theme.Strong, m.withSummary(m.Theme.Mark("waiting").Glyph + " ready to start")
 }
 
-// withSummary adds the counts of the plan, without those that are 0 if all do not fit.
+// withSummary adds the counts of the plan.
 func (m *Form) withSummary(status string) string {
-	counts := m.review.plan.Counts
-	if text := m.Join(status, joinCounts(counts)); canvas.Width(text) <= m.W-2 {
-		return text
-	}
-	return m.Join(status, joinCounts(slices.DeleteFunc(slices.Clone(counts), func(c Count) bool { return c.N == 0 })))
+	return m.Join(status, joinCounts(m.review.plan.Counts))
 }
 
+// joinCounts joins the counts that are not 0.
 func joinCounts(counts []Count) string {
 	var words []string
 	for _, c := range counts {
-		words = append(words, fmt.Sprint(c.N, " ", c.Text))
+		if c.N > 0 {
+			words = append(words, fmt.Sprint(c.N, " ", c.Text))
+		}
+	}
+	if len(words) == 0 && len(counts) > 0 {
+		return "no changes"
 	}
 	return strings.Join(words, ", ")
 }
@@ -98,7 +100,7 @@ func (m *Form) planLines() []Line {
 		return nil
 	case r.err != nil:
 		lines := slices.Clone(r.plan.Lines)
-		for n, l := range strings.Split(r.err.Error(), "\n") {
+		for n, l := range strings.Split(keysFor.Replace(r.err.Error()), "\n") {
 			if n == 0 {
 				lines = append(lines, Line{Role: theme.Bad, Text: "error: " + l})
 			} else {
@@ -107,7 +109,7 @@ func (m *Form) planLines() []Line {
 		}
 		return lines
 	}
-	lines := m.review.plan.Lines
+	lines := withKeys(m.review.plan.Lines)
 	switch plan := &m.review.plan; {
 	case !plan.Unordered || plan.Refused: // the errors come first
 	case m.mayInfer():
@@ -117,6 +119,20 @@ func (m *Form) planLines() []Line {
 	}
 	if _, status := m.status(); canvas.Width(status) > m.W-2 { // it does not show all counts
 		lines = append(slices.Clip(lines), Line{}, Line{Text: joinCounts(m.review.plan.Counts)})
+	}
+	return lines
+}
+
+// keysFor replaces the flags that a refusal advises with the keys of the plan.
+var keysFor = strings.NewReplacer("with "+takeOwnership, "with M ("+takeOwnership+")", "with "+forceConflicts, "with m ("+forceConflicts+")")
+
+// withKeys returns lines that name the keys for what a refusal advises.
+func withKeys(lines []Line) []Line {
+	lines = slices.Clone(lines)
+	for n := range lines {
+		if lines[n].Role == theme.Bad {
+			lines[n].Text = keysFor.Replace(lines[n].Text)
+		}
 	}
 	return lines
 }

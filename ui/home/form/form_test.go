@@ -355,10 +355,26 @@ func TestCommands(t *testing.T) {
 // TestWrongName: what the user types to confirm stays visible beside the message that it is another name.
 func TestWrongName(t *testing.T) {
 	r := open(t, 100, 30, theme.Options{}, Input{Operation: Uninstall, Namespace: "shop"}).press("enter enter worker enter")
-	r.shows("Type shop to start: worker", "type shop to confirm")
-	if strings.Contains(r.text(), "↵ start") {
-		t.Errorf("a wrong name starts:\n%s", r.text())
+	r.shows("Type shop to start: worker", "type shop to confirm", "↵ start")
+	if r.ended {
+		t.Error("a wrong name starts")
 	}
+}
+
+// TestKeysOfARefusal: a refusal that advises a flag names the key for it, and the footer has one key to go back.
+func TestKeysOfARefusal(t *testing.T) {
+	r := open(t, 100, 30, theme.Options{}, Input{Operation: Upgrade, Name: "shop", Namespace: "shop"})
+	r.source.foreign = []string{"ConfigMap/a"}
+	r.press("enter enter").shows("take it over with M", "M take over objects", "esc back")
+	if strings.Contains(r.text(), "ctrl-c") {
+		t.Errorf("the footer has two keys to go back:\n%s", r.text())
+	}
+}
+
+// TestRemarksBesideTheirFields: no remark of a form is cut at 60 columns; that of an empty field stands in the place of its text.
+func TestRemarksBesideTheirFields(t *testing.T) {
+	r := open(t, 60, 20, theme.Options{}, Input{Operation: Install, Name: "cart", Namespace: "shop"})
+	r.shows("version     empty: the folder's, or the newest", "values      empty: the chart's defaults", "You see the plan before anything is written.")
 }
 
 // TestChartByItsName: the chart that is called as typed comes before those whose name contains that, in whatever folder it is.

@@ -118,7 +118,7 @@ func (m *Form) planKeys() []keys.Binding {
 		{Keys: "home", Do: keys.Run(func() { r.view.top = 0 }), About: "to the beginning"},
 		{Keys: "end", Do: keys.Run(func() { r.view.top = r.view.last }), About: "to the end"},
 		{Keys: "esc", Hint: keys.Always("back"), Pinned: true, Do: m.goBack, About: "back to the fields, or where you were"},
-		{Keys: "ctrl+c", Label: "ctrl-c", Do: m.cancel, Hint: keys.Always("cancel"), About: "cancel; nothing is written"},
+		{Keys: "ctrl+c", Label: "ctrl-c", Do: m.cancel, About: "cancel; nothing is written"},
 		{Keys: "?", Do: m.help.Open, Hint: keys.Always("help"), About: "help"},
 	}
 }
@@ -210,7 +210,7 @@ func (m *Form) startArgs() []string {
 
 func (m *Form) confirmKeys() []keys.Binding {
 	return []keys.Binding{
-		{Keys: "enter", Hint: keys.When("start", func() bool { return m.whyNotConfirm() == "" }), Disabled: m.whyNotConfirm, Do: func() tea.Cmd { return m.end(m.startArgs()) }, About: "start, if the name is right"},
+		{Keys: "enter", Hint: keys.Always("start"), Disabled: m.whyNotConfirm, Do: func() tea.Cmd { return m.end(m.startArgs()) }, About: "start, if the name is right"},
 		{Keys: "esc ctrl+c", Label: "esc", Hint: keys.Always("back"), Do: keys.Run(func() { m.review.confirming = false }), About: "back to the plan"},
 	}
 }
