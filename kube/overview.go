@@ -2,11 +2,13 @@ package kube
 
 import (
 	"context"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"lockstep/engine/text"
 	"lockstep/kube/overview"
 )
 
@@ -43,7 +45,7 @@ func (c *Client) LacksNamespace(ctx context.Context, name string) bool {
 
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-// Namespaces lists the names of the namespaces.
+// Namespaces lists the names of the namespaces in their natural order.
 func (c *Client) Namespaces(ctx context.Context) (names []string, err error) {
 	list, err := c.Metadata.Resource(namespaces).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -52,5 +54,6 @@ func (c *Client) Namespaces(ctx context.Context) (names []string, err error) {
 	for _, n := range list.Items {
 		names = append(names, n.Name)
 	}
+	slices.SortFunc(names, text.CompareNatural)
 	return names, nil
 }

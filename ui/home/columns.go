@@ -30,14 +30,14 @@ const (
 // maxSince is the widest text at the end of a run's line on a screen that is narrower than whereFrom.
 const maxSince = len("59 min ago") + gap
 
-// columns makes the columns as wide as their content, as far as there is room; health gets the rest.
+// columns makes the columns as wide as their content, as far as there is room; health gets the rest. The chart of a run gives way to
+// the cause: the pane has both.
 func (m *model) columns() columns {
 	w := m.table.widths
 	c := columns{model: m, revision: 4, age: canvas.Width("changed 00"), name: w.name, chart: max(w.chart, 5), status: max(w.status, 6), by: max(w.by, 2), operation: w.operation}
 	c.name = min(max(c.name, 8), max(m.W*3/10, 12))
-	c.chart = min(c.chart, m.W/5)
 	c.by = min(c.by, m.W/6)
-	c.operation = min(c.operation, max(m.W/4, m.W-4-c.name-gap-gap-w.why-gap-maxSince))
+	c.operation = min(c.operation, max(w.verb, m.W-4-c.name-gap-gap-w.why-gap-maxSince))
 	if m.W < byFrom {
 		c.by = 0
 	}
@@ -48,10 +48,14 @@ func (m *model) columns() columns {
 		c.chart = 0
 	}
 	used := 4 + c.name + gap + c.revision + gap + c.age + 2
-	for _, w := range []int{c.chart, c.status, c.by} {
+	for _, w := range []int{c.status, c.by} {
 		if w > 0 {
 			used += w + gap
 		}
+	}
+	if c.chart > 0 {
+		c.chart = min(c.chart, max(m.W/5, m.W-used-gap-gap-w.health))
+		used += c.chart + gap
 	}
 	c.health = max(m.W-used-gap, 0)
 	return c
@@ -98,7 +102,7 @@ func (c *columns) draw(y int, r *Release) {
 	cv, mark, p := c.Canvas, c.releaseMark(r), c.places()
 	cv.Put(2, y, mark.Role, mark.Glyph)
 	cv.PutFit(p.name, y, c.name, theme.Text, c.model.name(r.Key))
-	cv.PutFit(p.chart, y, c.chart, theme.Quiet, r.Chart)
+	cv.Put(p.chart, y, theme.Quiet, canvas.FitMiddle(canvas.Clean(r.Chart), c.chart, c.Theme.Lines.Ellipsis)) // the version stays
 	cv.PutRight(p.revision+c.revision, y, theme.Text, strconv.Itoa(r.Revision))
 	word, cause, role := r.ready(), r.Health.Cause, theme.Text
 	if mark.Role == theme.Stopped || mark.Role == theme.Bad {

@@ -150,7 +150,7 @@ func (m *model) drawHeader() {
 	if m.state.All {
 		namespace = "all namespaces"
 	}
-	m.drawTitle("home", m.Join(m.options.Context, namespace), counts)
+	m.drawTitle("", "home", m.Join(m.options.Context, namespace), counts)
 	switch denied := m.snapshot.Denied[m.request("upgrade").Namespace]["upgrade"]; {
 	case m.snapshot.Away != "" && m.snapshot.Listed: // else it stands below
 		away := m.Theme.Mark(string(event.Away))
@@ -169,18 +169,35 @@ func (m *model) failedElsewhere() bool {
 	return run != nil && !m.state.All && run.Namespace != "" && run.Namespace != m.state.Namespace
 }
 
-// drawTitle draws the first line.
-func (m *model) drawTitle(title, where, right string) {
+// drawTitle draws the first line: the screen with the one that esc leads to, "" for none, where it is, and how much there is. Without
+// room, the name of the program goes first, then how much there is, then the screen that esc leads to.
+func (m *model) drawTitle(parent, title, where, right string) {
 	cv := m.Canvas
+	before := []string{"lockstep"}
+	if parent != "" {
+		before = append(before, parent)
+	}
+	width := func() (w int) {
+		for _, name := range before {
+			w += canvas.Width(name) + 3
+		}
+		return 1 + w + canvas.Width(title) + 3 + canvas.Width(where) + 2 + canvas.Width(right) + 1
+	}
+	if width() > m.W {
+		before = before[1:]
+	}
+	if m.W < chartFrom && width() > m.W {
+		right = ""
+	}
+	if width() > m.W {
+		before = nil
+	}
 	x := 1
-	if m.W >= chartFrom { // else the cluster matters more
-		x = cv.Put(x, 0, theme.Quiet, "lockstep ")
+	for _, name := range before {
+		x = cv.Put(x, 0, theme.Quiet, name+" ")
 		x = cv.Put(x, 0, theme.Faint, m.Theme.Lines.More+" ")
 	}
 	title = canvas.Fit(title, m.W-2-x, m.Theme.Lines.Ellipsis)
-	if m.W < chartFrom && x+canvas.Width(title)+3+canvas.Width(where)+2+canvas.Width(right) > m.W-1 {
-		right = ""
-	}
 	end := cv.PutRight(m.W-1, 0, theme.Text, right) - 2
 	x = cv.PutFit(x, 0, end-x, theme.Strong, title) + 3
 	from := min(max(x, (m.W-canvas.Width(where))/2), max(end-canvas.Width(where), x))
@@ -196,15 +213,23 @@ func (m *model) drawTable(l layout) {
 	}
 	c := m.columns()
 	if n := m.table.runs; n > 0 {
-		cv.Put(1, l.runs.Y-1, theme.Strong, "runs")
+		x := cv.Put(1, l.runs.Y-1, theme.Strong, "runs")
+		if m.hasRunsElsewhere() {
+			cv.Put(x+gap, l.runs.Y-1, theme.Quiet, "also of other namespaces")
+		}
 		m.drawRows(l.runs, m.table.rows[:n], m.runsTop, 0, func(y int, r row) { m.drawRun(y, r, &c) })
 	}
 	if all := m.table.rows[m.table.runs:]; len(all) > 0 {
 		c.drawHeads(l.releases.Y - 1)
 		m.drawRows(l.releases, all, m.top, m.table.runs, func(y int, r row) { c.draw(y, r.release) })
-	} else if m.state.Filter == "" {
+	} else {
 		m.drawEmpty(l.runs.Y+l.runs.H, l.releases.Y+l.releases.H)
 	}
+}
+
+// hasRunsElsewhere reports whether the table has the run of a release in a namespace that is not shown.
+func (m *model) hasRunsElsewhere() bool {
+	return !m.state.All && slices.ContainsFunc(m.table.rows[:m.table.runs], func(r row) bool { return r.run.Namespace != "" && r.run.Namespace != m.state.Namespace })
 }
 
 // drawRows draws the rows of a part from the one at top. first is the index of the part's first row in the table.
@@ -252,7 +277,7 @@ func (m *model) drawEmpty(y, end int) {
 		cv.PutFit(3, y+1, m.W-6, theme.Quiet, "reading the releases "+where)
 		return
 	case m.state.Filter != "":
-		cv.PutFit(3, y+1, m.W-6, theme.Text, "nothing matches the filter")
+		cv.PutFit(3, y+1, m.W-6, theme.Text, noMatch("release", m.state.Filter))
 		return
 	}
 	what := "no releases " + where
@@ -267,6 +292,11 @@ func (m *model) drawEmpty(y, end int) {
 			line++
 		}
 	}
+}
+
+// noMatch says that none of the things with a name matches a filter.
+func noMatch(name, filter string) string {
+	return "no " + name + " matches /" + filter + "; esc clears the filter"
 }
 
 // drawPane draws what the selected row has no room for.
@@ -415,7 +445,11 @@ func (m *model) drawRun(y int, r row, c *columns) {
 	end = cv.PutRight(end, y, theme.Quiet, m.Join(where, by, m.ago(r.run.Since))) - gap
 	cv.Put(2, y, mark.Role, mark.Glyph)
 	cv.PutFit(4, y, c.name, theme.Strong, m.name(r.run.Key))
-	cv.PutFit(4+c.name+gap, y, min(c.operation, end-4-c.name-gap), theme.Text, r.run.Operation)
+	operation := r.run.Operation
+	if canvas.Width(canvas.Clean(operation)) > c.operation {
+		operation = r.run.verb()
+	}
+	cv.PutFit(4+c.name+gap, y, min(c.operation, end-4-c.name-gap), theme.Text, operation)
 	x = cv.PutFit(x, y, end-x, mark.Role, mark.Word+ends)
 	cv.PutFit(x, y, end-x, theme.Text, prefixed(": ", r.run.Why))
 }

@@ -2,6 +2,7 @@ package home
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -276,8 +277,11 @@ func (h *history) Draw() {
 	if h.TooSmall() {
 		return
 	}
-	h.drawTitle("home "+h.Theme.Lines.More+" history of "+h.of.Name, h.Join(h.options.Context, "ns "+h.of.Namespace), text.Count(len(h.revisions), "revision"))
+	h.drawTitle("home", "history of "+h.of.Name, h.Join(h.options.Context, "ns "+h.of.Namespace), h.count())
 	switch {
+	case errors.Is(h.err, ErrNoRevisions):
+		h.Canvas.PutFit(3, firstLine+1, h.W-6, theme.Text, h.whyNone())
+		return
 	case h.err != nil:
 		for i, l := range canvas.Wrap(h.err.Error(), h.W-6) {
 			cv.Put(3, firstLine+1+i, theme.Bad, l)
@@ -291,6 +295,22 @@ func (h *history) Draw() {
 	h.top = scroll(h.top, h.selected, len(h.revisions), room)
 	h.drawRevisions(canvas.Rect{Y: firstLine, W: h.W, H: room})
 	h.drawChanges(firstLine + room + 1)
+}
+
+// count counts the revisions, "" until they have been read.
+func (h *history) count() string {
+	if len(h.revisions) == 0 {
+		return ""
+	}
+	return text.Count(len(h.revisions), "revision")
+}
+
+// whyNone says why there is no revision.
+func (h *history) whyNone() string {
+	if run := h.lockedBy(h.of); run != nil {
+		return "release " + h.of.Name + " has no revisions yet: its " + run.Operation + " has not created one"
+	}
+	return "release " + h.of.Name + " has no revisions"
 }
 
 // expected are Helm's descriptions that say no more than the status.

@@ -71,3 +71,16 @@ func TestHistoryOutside(t *testing.T) {
 		}
 	}
 }
+
+// TestNoHistory: a release without revisions is no error, and its page offers what works.
+func TestNoHistory(t *testing.T) {
+	r := state{Snapshot: Snapshot{Listed: true, Runs: liveRuns()}}.open(t, 100, 30, bare)
+	r.source.history = ErrNoRevisions
+	r.press("h")
+	if want := "release payments has no revisions yet: its upgrade payments-1.5.0 has not created one"; !strings.Contains(r.text(), want) {
+		t.Errorf("the history does not show %q:\n%s", want, r.text())
+	}
+	if footer := r.text()[strings.LastIndex(r.text(), "\n"):]; strings.TrimSpace(footer) != "esc releases  q quit  ? help" {
+		t.Errorf("the footer is %q", footer)
+	}
+}

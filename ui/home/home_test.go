@@ -185,6 +185,50 @@ func TestGoesToTheRelease(t *testing.T) {
 	}
 }
 
+// TestFilterAfterUninstall: home drops its filter with the release that it may have been for. A filter without a match says so.
+func TestFilterAfterUninstall(t *testing.T) {
+	r := stateOf(t, "filter").open(t, 100, 30, bare)
+	r.goTo([]string{"uninstall", "payments", "-n", "shop"})
+	if r.state.Filter != "" {
+		t.Errorf("the filter %q is kept", r.state.Filter)
+	}
+	r = stateOf(t, "three").open(t, 100, 30, bare)
+	for _, key := range strings.Fields("/ z z") {
+		r.press(key)
+	}
+	if want := "no release matches /zz; esc clears the filter"; !strings.Contains(r.text(), want) {
+		t.Errorf("home does not show %q:\n%s", want, r.text())
+	}
+}
+
+// TestRunsElsewhere: home says that it lists runs of other namespaces, too.
+func TestRunsElsewhere(t *testing.T) {
+	for namespace, want := range map[string]bool{"shop": false, "data": true} {
+		s := state{Snapshot: Snapshot{Listed: true, Runs: []LiveRun{{Key: Key{namespace, "api"}, Status: event.Running}}}}
+		if got := strings.Contains(s.open(t, 100, 30, bare).text(), "runs  also of other namespaces"); got != want {
+			t.Errorf("with a run in namespace %s: %v", namespace, got)
+		}
+	}
+}
+
+// TestNarrowColumns: the cause of a run has the room of its chart, and a chart that is cut keeps its version.
+func TestNarrowColumns(t *testing.T) {
+	text := stateOf(t, "runs").open(t, 80, 24, bare).text()
+	for _, want := range []string{"upgrade  held, fails in 4:12: migrate: Job/migrat…", "postgres… 16.2.1"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("home does not show %q:\n%s", want, text)
+		}
+	}
+}
+
+// TestNaturalOrder: numbers in names are sorted by their value.
+func TestNaturalOrder(t *testing.T) {
+	s := Snapshot{Releases: []Release{{Key: Key{"shop", "team-10"}}, {Key: Key{"shop", "team-2"}}}}
+	if got := newTable(&s, "", ByName, func(k Key) string { return k.Name }); got.rows[0].release.Name != "team-2" {
+		t.Errorf("%s is the first", got.rows[0].release.Name)
+	}
+}
+
 // TestDegradedRun: a run is shown as degraded, with the cause, as soon as its release is.
 func TestDegradedRun(t *testing.T) {
 	runs := []LiveRun{{Key: Key{"shop", "worker"}, Operation: "upgrade", Status: event.Running, Why: "1 of 2 groups done"}}

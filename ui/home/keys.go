@@ -204,6 +204,9 @@ func (m *model) goTo(args []string) (k Key) {
 	if !m.state.All && m.state.Namespace != k.Namespace {
 		m.state.Namespace, m.state.Filter = k.Namespace, "" // the filter belonged to the one before
 	}
+	if args[0] == "uninstall" { // the filter may have matched only the release that goes
+		m.state.Filter = ""
+	}
 	m.state.Selected = row{release: &Release{Key: k}}.id()
 	return k
 }

@@ -196,7 +196,7 @@ func (p *past) Draw() {
 	if p.TooSmall() {
 		return
 	}
-	p.drawTitle("home "+p.Theme.Lines.More+" past runs", "of this machine and in the cluster", p.matches())
+	p.drawTitle("home", "past runs", "of this machine and in the cluster", p.matches())
 	say := func(role theme.Role, said string) {
 		for i, l := range canvas.Wrap(said, p.W-6) {
 			cv.Put(3, firstLine+1+i, role, l)
@@ -210,7 +210,7 @@ func (p *past) Draw() {
 	case len(p.all) == 0:
 		say(theme.Text, "no run has been recorded yet")
 	case len(p.rows) == 0:
-		say(theme.Text, "nothing matches the filter")
+		say(theme.Text, noMatch("run", p.state.Past.Filter))
 	default:
 		p.drawRows(canvas.Rect{Y: firstLine, W: p.W, H: p.room()})
 		p.drawPane(canvas.Rect{Y: p.H - 1 - p.paneRows(), W: p.W, H: p.paneRows()})

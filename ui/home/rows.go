@@ -56,6 +56,12 @@ func (r *row) liveRun() *LiveRun {
 	return r.run
 }
 
+// verb returns the operation of a run without its chart.
+func (r *LiveRun) verb() string {
+	verb, _, _ := strings.Cut(r.Operation, " ")
+	return verb
+}
+
 // worksOn reports whether a run changes a release now.
 func (r *LiveRun) worksOn(k Key) bool {
 	return r.Key == k || slices.ContainsFunc(r.Parts, func(p Part) bool {
@@ -84,7 +90,7 @@ type table struct {
 }
 
 // widths are those of the widest texts in the columns.
-type widths struct{ name, chart, status, by, operation, why int }
+type widths struct{ name, chart, status, health, by, operation, verb, why int }
 
 // newTable filters and sorts the rows of a snapshot. name returns how a release is called.
 func newTable(s *Snapshot, filter string, order Sort, name func(Key) string) table {
@@ -98,6 +104,7 @@ func newTable(s *Snapshot, filter string, order Sort, name func(Key) string) tab
 		}
 		t.rows = append(t.rows, row{run: r})
 		t.name, t.operation = max(t.name, canvas.Width(name(r.Key))), max(t.operation, canvas.Width(r.Operation))
+		t.verb = max(t.verb, canvas.Width(r.verb()))
 		t.why = max(t.why, canvas.Width(string(r.Status)+": "+r.Why))
 		for n := range r.Parts {
 			t.rows = append(t.rows, row{run: r, part: &r.Parts[n], last: n == len(r.Parts)-1})
@@ -110,6 +117,7 @@ func newTable(s *Snapshot, filter string, order Sort, name func(Key) string) tab
 			t.rows = append(t.rows, row{release: r})
 			t.name, t.chart = max(t.name, canvas.Width(name(r.Key))), max(t.chart, canvas.Width(r.Chart))
 			t.status, t.by = max(t.status, canvas.Width(r.Status)), max(t.by, canvas.Width(r.By))
+			t.health = max(t.health, canvas.Width(r.ready()+" · "+r.Health.Cause))
 		}
 	}
 	slices.SortStableFunc(t.rows[t.runs:], func(a, b row) int { return compare(a.release, b.release, order) })
@@ -127,7 +135,7 @@ func matches(words []string, fields ...string) bool {
 }
 
 func compare(a, b *Release, order Sort) int {
-	byName := cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	byName := cmp.Or(text.CompareNatural(a.Namespace, b.Namespace), text.CompareNatural(a.Name, b.Name))
 	switch order {
 	case ByHealth:
 		return cmp.Or(a.rank()-b.rank(), byName)

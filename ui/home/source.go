@@ -2,6 +2,7 @@ package home
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"lockstep/engine/event"
@@ -16,7 +17,7 @@ type Source interface {
 	// Need says whose charts and health are wanted: the releases in view; and which one the user looks at, zero for none. It does
 	// not wait.
 	Need(releases []Key, selected Key)
-	// History reads the revisions of a release.
+	// History reads the revisions of a release. It returns an error that is ErrNoRevisions if there are none.
 	History(ctx context.Context, release Key) (History, error)
 	// PastRuns reads the recorded runs of this machine, and those in a namespace ("" for all) of the cluster that have ended and
 	// still have their Jobs, the newest first. With an error, it returns the runs that it could read.
@@ -24,6 +25,9 @@ type Source interface {
 	// Namespaces lists the namespaces to choose from.
 	Namespaces(ctx context.Context) ([]string, error)
 }
+
+// ErrNoRevisions means that a release does not exist, or not yet.
+var ErrNoRevisions = errors.New("the release has no revisions")
 
 // Key identifies a release.
 type Key struct{ Namespace, Name string }

@@ -56,7 +56,7 @@ type RunTarget struct {
 // RunResult is the outcome of a run.
 type RunResult struct {
 	// Outcome is succeeded, failed, aborted, running, cut-off or unwatched. State is paused or held while a running run waits for a person,
-	// and Why the reason.
+	// degraded while something will not become ready by waiting, and Why is the reason.
 	Outcome string `json:"outcome"`
 	State   string `json:"state,omitempty"`
 	Why     string `json:"why,omitempty"`

@@ -34,13 +34,14 @@ func (a *App) CompleteReleases(cmd *cobra.Command, args []string, _ string) ([]s
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
+	slices.SortFunc(releases, func(a, b *rel1.Release) int { return text.CompareNatural(a.Name, b.Name) })
 	var names []string
 	for _, rel := range releases {
 		if !slices.Contains(args, rel.Name) {
 			names = append(names, rel.Name+"\t"+describeRevision(rel))
 		}
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
 func describeRevision(rel *rel1.Release) string {

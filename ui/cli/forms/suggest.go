@@ -48,6 +48,7 @@ func (s source) releases(ctx context.Context, in form.Input) (list []form.Sugges
 		about := fmt.Sprintf("revision %d, %s %s, %s", rel.Version, name, version, statusOf(rel))
 		list = append(list, form.Suggestion{Value: rel.Name, About: about})
 	}
+	slices.SortFunc(list, func(a, b form.Suggestion) int { return text.CompareNatural(a.Value, b.Value) })
 	return list, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"lockstep/engine/phrase"
 	"lockstep/engine/text"
 	"lockstep/ui/board/graph"
+	"lockstep/ui/cli/runs"
 	"lockstep/ui/home"
 )
 
@@ -18,14 +19,6 @@ func describeOperation(name, chart string) string {
 		return name
 	}
 	return text.Join(" ", name, chart)
-}
-
-// stuckAt names an object that needs a person, in a stack its release.
-func stuckAt(op *event.Operation, g *event.GroupState, o *event.ObjectState) string {
-	if op.IsStack() {
-		return g.ID
-	}
-	return graph.ShortObject(o.Object)
 }
 
 // retriedAt names an object whose request is retried or waits for something, and why; in a stack it begins with the release. It returns
@@ -90,7 +83,7 @@ func describe(row *home.LiveRun, s *event.State) {
 		names := graph.New(s)
 		row.Why = names.Shorten(row.Why)
 	}
-	done, of, stuck := 0, 0, ""
+	done, of, stuck := 0, 0, runs.Stuck(s)
 	row.Parts = nil
 	for g := range s.GroupStates() {
 		of++
@@ -101,7 +94,6 @@ func describe(row *home.LiveRun, s *event.State) {
 		for _, o := range g.Objects {
 			if o.Degraded && !o.Done() {
 				shown = event.Degraded
-				stuck = cmp.Or(stuck, stuckAt(&op, g, o)+": "+phrase.CauseIn(s.Scopes[g.ID], g, o, s.Now))
 			}
 		}
 		if op.IsStack() {

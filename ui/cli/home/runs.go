@@ -225,7 +225,7 @@ func (l *liveRuns) rows() (rows []home.LiveRun) {
 		}
 	}
 	slices.SortFunc(rows, func(a, b home.LiveRun) int {
-		return cmp.Or(l.elsewhere(a)-l.elsewhere(b), urgency(b)-urgency(a), b.Since.Compare(a.Since), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(l.elsewhere(a)-l.elsewhere(b), urgency(b)-urgency(a), b.Since.Compare(a.Since), text.CompareNatural(a.Name, b.Name))
 	})
 	return rows
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"helm.sh/helm/v4/pkg/storage/driver"
+
 	"lockstep/engine/event"
 	"lockstep/engine/text"
 	"lockstep/kube"
@@ -158,6 +160,9 @@ func (s *source) Need(releases []home.Key, selected home.Key) {
 // History reads the revisions of a release, and finds the records of their runs on this machine.
 func (s *source) History(ctx context.Context, k home.Key) (home.History, error) {
 	h, err := s.client.ReleaseHistory(ctx, kube.ReleaseKey(k))
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil, home.ErrNoRevisions
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -260,6 +265,8 @@ func withoutUnwatched(runs []home.PastRun, recorded report.RunList, jobs []inclu
 // whyOf says why a run waits for a person, or did not succeed.
 func whyOf(r report.Run) string {
 	switch {
+	case r.Outcome == report.Unwatched:
+		return "how it ended is unknown"
 	case r.Why != "" || r.Outcome == string(event.Succeeded):
 		return r.Why
 	case r.Object != nil && r.Cause != "":

@@ -14,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/engine/text"
+	"lockstep/ui/board/graph"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
@@ -216,13 +218,36 @@ func markRunning(runs []report.Run) error {
 // stateTimeout is how long runs waits for the state of live runs.
 const stateTimeout = 5 * time.Second
 
-// standstill returns whether a live run is paused or held, and why; "" if it is not.
+// standstill returns whether a live run is paused, held or degraded, and why; "" if it is not.
 func standstill(s *event.State) (state, why string) {
 	status, why := s.RunStatus()
-	if !s.Ended.IsZero() || status != event.Paused && status != event.Held {
+	switch stuck := Stuck(s); {
+	case !s.Ended.IsZero():
 		return "", ""
+	case status == event.Paused, status == event.Held:
+		return string(status), why
+	case stuck != "":
+		return string(event.Degraded), stuck
 	}
-	return string(status), why
+	return "", ""
+}
+
+// Stuck names the first object of a live run that waiting will not make ready, in a stack its release, with the cause. It returns ""
+// if there is none.
+func Stuck(s *event.State) string {
+	for g := range s.GroupStates() {
+		for _, o := range g.Objects {
+			if !o.Degraded || o.Done() {
+				continue
+			}
+			at := graph.ShortObject(o.Object)
+			if s.Operation.IsStack() {
+				at = g.ID
+			}
+			return at + ": " + phrase.CauseIn(s.Scopes[g.ID], g, o, s.Now)
+		}
+	}
+	return ""
 }
 
 func noRuns(dir string) string { return fmt.Sprintf("no recorded runs yet (looked in %s)", dir) }
