@@ -98,10 +98,43 @@ func (c *columns) drawHeads(y int) {
 	cv.PutFit(p.by, y, c.by, theme.Quiet, "by")
 }
 
-func (c *columns) draw(y int, r *Release) {
-	cv, mark, p := c.Canvas, c.releaseMark(r), c.places()
+// armWidth is the width of the arm before a release of a stack.
+const armWidth = 3
+
+// arm draws the arm of a tree at x, and returns where what it leads to starts.
+func (m *model) arm(x, y int, last bool) int {
+	arms := theme.ArmUp | theme.ArmRight | theme.ArmDown
+	if last {
+		arms = theme.ArmUp | theme.ArmRight
+	}
+	return m.Canvas.Put(x, y, theme.Faint, m.Theme.Lines.Light[arms]+m.Theme.Lines.Rest+" ")
+}
+
+// drawStack draws the last run of a stack.
+func (c *columns) drawStack(y int, s *Stack) {
+	cv, mark, p := c.Canvas, c.runMark(s.Status), c.places()
 	cv.Put(2, y, mark.Role, mark.Glyph)
-	cv.PutFit(p.name, y, c.name, theme.Text, c.model.name(r.Key))
+	x := cv.PutFit(p.name, y, c.W-2-p.name, theme.Strong, s.Name) + gap
+	x = max(x, p.name+c.name+gap)
+	x = cv.PutFit(x, y, max(p.age-gap-x, 0), theme.Quiet, "stack "+c.Theme.Lines.Dot+" "+s.Operation+" ")
+	cv.PutFit(x, y, max(p.age-gap-x, 0), mark.Role, mark.Word)
+	cv.PutFit(p.age, y, c.age, theme.Quiet, c.ago(s.Ended))
+	cv.PutFit(p.by, y, c.by, theme.Quiet, s.By)
+}
+
+func (c *columns) draw(y int, row row) {
+	if row.isStack() {
+		c.drawStack(y, row.stack)
+		return
+	}
+	r := row.release
+	cv, mark, p := c.Canvas, c.releaseMark(r), c.places()
+	x := 2
+	if row.stack != nil {
+		x = c.arm(x, y, row.last)
+	}
+	x = cv.Put(x, y, mark.Role, mark.Glyph) + 1
+	cv.PutFit(x, y, p.name+c.name-x, theme.Text, c.model.name(r.Key))
 	cv.Put(p.chart, y, theme.Quiet, canvas.FitMiddle(canvas.Clean(r.Chart), c.chart, c.Theme.Lines.Ellipsis)) // the version stays
 	cv.PutRight(p.revision+c.revision, y, theme.Text, strconv.Itoa(r.Revision))
 	word, cause, role := r.ready(), r.Health.Cause, theme.Text
@@ -114,7 +147,7 @@ func (c *columns) draw(y int, r *Release) {
 	case r.Status != "deployed":
 		word = text.Join(", ", r.Status, word)
 	}
-	x := cv.PutFit(p.health, y, c.health, role, word)
+	x = cv.PutFit(p.health, y, c.health, role, word)
 	if cause != "" && word != "" {
 		cause = " " + c.Theme.Lines.Dot + " " + cause
 	}

@@ -221,6 +221,40 @@ func TestNarrowColumns(t *testing.T) {
 	}
 }
 
+// TestStack: the releases of a stack that was deployed lately are a tree, those in other namespaces, too; sorted by health, they stand
+// among the others. A release of it keeps the namespace that is shown; enter on the stack replays its run. While it runs, its tree is
+// among the runs.
+func TestStack(t *testing.T) {
+	s := stateOf(t, "stack").Snapshot
+	r := stateOf(t, "stack").open(t, 100, 30, bare)
+	for _, want := range []string{"stack · up done", "├─ ✓ data/pg", "└─ ✓ api", "4 releases"} {
+		if !strings.Contains(r.text(), want) {
+			t.Errorf("home does not show %q:\n%s", want, r.text())
+		}
+	}
+	if r.press("enter"); strings.Join(r.args, " ") != "replay 20261120-135700-apps" {
+		t.Errorf("enter on the stack ends with %q", r.args)
+	}
+	r.goTo([]string{"upgrade", "pg", "./chart", "-n", "data"})
+	if r.state.Namespace != "shop" || r.state.Selected != "release data/pg" {
+		t.Errorf("after an upgrade of a release of the stack, home shows %+v", r.state)
+	}
+	for _, key := range strings.Fields("/ a p p s enter") {
+		r.press(key)
+	}
+	if n := r.table.releases(); n != 2 || len(r.table.rows) != 3 {
+		t.Errorf("the name of the stack finds %d releases in %d rows", n, len(r.table.rows))
+	}
+	r.press("esc")
+	if r.press("s"); strings.Contains(r.text(), "├─") || !strings.Contains(r.text(), "data/pg") {
+		t.Errorf("sorted by health:\n%s", r.text())
+	}
+	s.Runs = []LiveRun{{Key: Key{Name: "apps"}, Operation: "up", Status: event.Running}}
+	if r := (state{Snapshot: s}).open(t, 100, 30, bare); strings.Contains(r.text(), "stack · up") {
+		t.Errorf("a stack that runs has its last run, too:\n%s", r.text())
+	}
+}
+
 // TestNaturalOrder: numbers in names are sorted by their value.
 func TestNaturalOrder(t *testing.T) {
 	s := Snapshot{Releases: []Release{{Key: Key{"shop", "team-10"}}, {Key: Key{"shop", "team-2"}}}}

@@ -78,6 +78,9 @@ func (m *model) run(args ...string) tea.Cmd {
 
 // enter attaches to the selected run, or to that of the selected release; a release without one is watched.
 func (m *model) enter() tea.Cmd {
+	if r := m.row(); r.isStack() {
+		return m.run("replay", r.stack.Record)
+	}
 	command, of := "watch", m.row().key()
 	if run := m.runOf(m.row()); run != nil {
 		command, of = "attach", run.Key
@@ -91,7 +94,7 @@ func (m *model) enter() tea.Cmd {
 
 // runOf returns the run of a row, or the one that works on its release and can be attached to, nil for none.
 func (m *model) runOf(r *row) *LiveRun {
-	if r == nil || r.run != nil {
+	if r == nil || r.run != nil || r.isStack() {
 		return r.liveRun()
 	}
 	i := slices.IndexFunc(m.snapshot.Runs, func(run LiveRun) bool { return run.Elsewhere == "" && run.worksOn(r.release.Key) })
@@ -137,6 +140,8 @@ func (m *model) enterHint() string {
 		return ""
 	case m.runOf(r) != nil:
 		return "attach"
+	case r.isStack():
+		return "replay"
 	}
 	return "open"
 }
@@ -201,7 +206,8 @@ func (m *model) goTo(args []string) (k Key) {
 		return
 	}
 	k = Key{args[i+1], args[1]}
-	if !m.state.All && m.state.Namespace != k.Namespace {
+	isShown := slices.ContainsFunc(m.snapshot.Releases, func(r Release) bool { return r.Key == k }) // perhaps in a stack
+	if !m.state.All && m.state.Namespace != k.Namespace && !isShown {
 		m.state.Namespace, m.state.Filter = k.Namespace, "" // the filter belonged to the one before
 	}
 	if args[0] == "uninstall" { // the filter may have matched only the release that goes

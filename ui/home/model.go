@@ -301,7 +301,9 @@ func (m *model) show() {
 	m.top = scroll(m.top, m.selected-runs, len(m.table.rows)-runs, l.releases.H)
 	var inView []Key
 	for _, r := range m.table.rows[runs+m.top : min(runs+m.top+l.releases.H, len(m.table.rows))] {
-		inView = append(inView, r.release.Key)
+		if r.release != nil {
+			inView = append(inView, r.release.Key)
+		}
 	}
 	var selected Key
 	if r := m.release(); r != nil {
@@ -334,7 +336,7 @@ func (m *model) matches() string {
 			runs++
 		}
 	}
-	found := text.Count(len(m.table.rows)-m.table.runs, "release")
+	found := text.Count(m.table.releases(), "release")
 	if runs > 0 {
 		found = text.Count(runs, "run") + ", " + found
 	}

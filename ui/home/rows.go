@@ -21,13 +21,18 @@ const (
 	sorts
 )
 
-// row is a line of the table. Exactly one of run, part and release is set; run is also that of a part.
+// row is a line of the table: a run, a release, or a stack, whose releases follow it. run is also that of a part, stack also that of a
+// release.
 type row struct {
 	run     *LiveRun
 	part    *Part
-	last    bool // the last part of its run
+	last    bool // the last part of its run, or release of its stack
 	release *Release
+	stack   *Stack
 }
+
+// isStack reports whether a row is that of a stack.
+func (r row) isStack() bool { return r.stack != nil && r.release == nil }
 
 // id identifies a row while the table changes.
 func (r row) id() string {
@@ -36,14 +41,19 @@ func (r row) id() string {
 		return "part " + r.run.Namespace + "/" + r.run.Name + "/" + r.part.Name
 	case r.run != nil:
 		return "run " + r.run.Namespace + "/" + r.run.Name + "/" + r.run.Cluster
+	case r.isStack():
+		return "stack " + r.stack.Name
 	}
 	return "release " + r.release.Namespace + "/" + r.release.Name
 }
 
 // key returns the release of a row, or the stack.
 func (r row) key() Key {
-	if r.run != nil {
+	switch {
+	case r.run != nil:
 		return r.run.Key
+	case r.isStack():
+		return Key{Name: r.stack.Name}
 	}
 	return r.release.Key
 }
@@ -113,15 +123,73 @@ func newTable(s *Snapshot, filter string, order Sort, name func(Key) string) tab
 	t.runs = len(t.rows)
 	for i := range s.Releases {
 		r := &s.Releases[i]
-		if matches(words, r.Namespace+"/"+r.Name, r.Chart, r.ready(), r.Status, r.Health.Cause, r.By) {
-			t.rows = append(t.rows, row{release: r})
+		stack, stackName := s.stackOf(r.Key), ""
+		if stack != nil {
+			stackName = stack.Name
+		}
+		if matches(words, r.Namespace+"/"+r.Name, r.Chart, r.ready(), r.Status, r.Health.Cause, r.By, stackName) {
+			if order != ByName { // then a tree would say nothing
+				stack = nil
+			}
+			t.rows = append(t.rows, row{release: r, stack: stack})
 			t.name, t.chart = max(t.name, canvas.Width(name(r.Key))), max(t.chart, canvas.Width(r.Chart))
 			t.status, t.by = max(t.status, canvas.Width(r.Status)), max(t.by, canvas.Width(r.By))
 			t.health = max(t.health, canvas.Width(r.ready()+" · "+r.Health.Cause))
 		}
 	}
 	slices.SortStableFunc(t.rows[t.runs:], func(a, b row) int { return compare(a.release, b.release, order) })
+	t.plantTrees(s, name)
 	return t
+}
+
+// stackOf returns the stack that a release is below, nil for none. One that runs now has its tree among the runs.
+func (s *Snapshot) stackOf(k Key) *Stack {
+	i := slices.IndexFunc(s.Stacks, func(stack Stack) bool { return slices.Contains(stack.Members, k) && !s.runs(&stack) })
+	if i < 0 {
+		return nil
+	}
+	return &s.Stacks[i]
+}
+
+// plantTrees puts the releases of each stack below it, before all others.
+func (t *table) plantTrees(s *Snapshot, name func(Key) string) {
+	var trees []row
+	for i := range s.Stacks {
+		stack := &s.Stacks[i]
+		found := len(trees)
+		for _, k := range stack.Members {
+			at := slices.IndexFunc(t.rows[t.runs:], func(r row) bool { return r.release.Key == k && r.stack == stack })
+			if at < 0 {
+				continue
+			}
+			if len(trees) == found {
+				trees = append(trees, row{stack: stack})
+				t.name = max(t.name, canvas.Width(stack.Name))
+			}
+			trees = append(trees, t.rows[t.runs+at])
+			t.name = max(t.name, canvas.Width(name(k))+armWidth)
+		}
+		if len(trees) > found {
+			trees[len(trees)-1].last = true
+		}
+	}
+	t.rows = slices.DeleteFunc(t.rows, func(r row) bool { return r.stack != nil })
+	t.rows = slices.Insert(t.rows, t.runs, trees...)
+}
+
+// runs reports whether a stack has a live run.
+func (s *Snapshot) runs(stack *Stack) bool {
+	return slices.ContainsFunc(s.Runs, func(r LiveRun) bool { return r.Key == Key{Name: stack.Name} })
+}
+
+// releases counts the rows of releases.
+func (t *table) releases() (n int) {
+	for _, r := range t.rows[t.runs:] {
+		if r.release != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // matches reports whether each word is in one of the fields.

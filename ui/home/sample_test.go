@@ -166,6 +166,8 @@ var states = []state{
 	{name: "forty", Snapshot: Snapshot{Listed: true, Releases: releases(40)}, keys: "s", form: true},
 	{name: "thousand", Snapshot: Snapshot{Listed: true, Releases: releases(1000)}, keys: "pgdown pgdown down", all: true, form: true},
 	{name: "runs", Snapshot: Snapshot{Listed: true, Releases: releases(40), Runs: liveRuns()}, form: true},
+	{name: "stack", Snapshot: Snapshot{Listed: true, Releases: append(releases(3), Release{Key: Key{"data", "pg"}, Status: "deployed", Revision: 2, Health: Health{Status: event.Ready, Ready: 2, Of: 2}}),
+		Stacks: []Stack{{Name: "apps", Operation: "up", Status: event.Succeeded, Ended: now.Add(-3 * time.Minute), By: "ann on box", Record: "20261120-135700-apps", Members: []Key{{"data", "pg"}, {"data", "gone"}, {"shop", "api"}}}}}, form: true},
 	{name: "denied", Snapshot: Snapshot{Listed: true, Releases: releases(3), Denied: map[string]map[string]string{"shop": {
 		"install": "no permission to create secrets in namespace shop", "upgrade": "no permission to create and update secrets in namespace shop",
 		"rollback": "no permission to create and update secrets in namespace shop", "uninstall": "no permission to delete secrets in namespace shop"}}}, keys: "u", form: true},

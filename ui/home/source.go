@@ -34,8 +34,11 @@ type Key struct{ Namespace, Name string }
 
 // Snapshot is what is known of a namespace.
 type Snapshot struct {
-	Runs     []LiveRun
-	Releases []Release // sorted by namespace and name
+	Runs []LiveRun
+	// Releases are those in the namespace, and those of Stacks.
+	Releases []Release
+	// Stacks are the stacks that were deployed lately, the last one first.
+	Stacks []Stack
 	// Listed is set once the releases have been listed, and Away says why what is shown may be out of date, "" if it is not.
 	Listed bool
 	// NoNamespace is set if the namespace does not exist.
@@ -107,6 +110,16 @@ type PastRun struct {
 	Status    event.Status  // how it ended, or how it stands
 	Why       string        // why it failed, or waits for a person
 	By        string        // who started it
+}
+
+// Stack is the last run of a stack.
+type Stack struct {
+	Name, Operation string
+	Status          event.Status // how it ended
+	Ended           time.Time
+	By              string
+	Record          string // the name of its record
+	Members         []Key  // the releases in the order of the stack; those that exist are in Snapshot.Releases
 }
 
 // Part is a release of a stack.

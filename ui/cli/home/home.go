@@ -20,6 +20,8 @@ import (
 const homeLong = `Show the live runs and the releases of a namespace: charts, revisions, health, and who changed them last. In a terminal,
 "lockstep" without a command opens home, too.
 
+The releases of a stack that this machine deployed within a day form a tree, whatever namespaces they are in.
+
 Enter attaches to the selected run, or opens the selected release group by group; esc goes back. h lists the revisions of a
 release and what each changed, compares any two, replays their runs, rolls back, and upgrades with the values of one. u, i, r, x
 and T open forms to upgrade, install, roll back, uninstall and test; a form shows the plan and the command before anything is

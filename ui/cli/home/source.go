@@ -26,6 +26,7 @@ type source struct {
 
 	mu       sync.Mutex
 	overview *kube.Overview // of the namespace that is followed; nil for none
+	outside  *outside       // nil for none
 	update   func(func(*home.Snapshot))
 	ctx      context.Context
 	denied   map[string]map[string]string // by namespace; those that were asked for
@@ -35,6 +36,7 @@ type source struct {
 func (s *source) Follow(ctx context.Context, namespace string, show func(home.Snapshot)) {
 	var mu sync.Mutex // guards now, and keeps show from being called concurrently
 	var now home.Snapshot
+	var own []home.Release // in the namespace
 	update := func(change func(*home.Snapshot)) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -42,21 +44,27 @@ func (s *source) Follow(ctx context.Context, namespace string, show func(home.Sn
 		show(now)
 	}
 	o := s.client.Overview(namespace)
+	outside := &outside{client: s.client, shown: namespace, overviews: map[string]*kube.Overview{}, rows: map[string][]kube.ReleaseRow{}}
 	s.mu.Lock()
-	s.overview, s.update, s.ctx, s.denied = o, update, ctx, map[string]map[string]string{}
+	s.overview, s.outside, s.update, s.ctx, s.denied = o, outside, update, ctx, map[string]map[string]string{}
 	s.mu.Unlock()
 	var running sync.WaitGroup
 	defer running.Wait()
 	live := &liveRuns{client: s.client, namespace: namespace, runs: map[string]*liveRun{}}
-	past, shown := outcomes{}, 0 // guarded by mu
+	past, shown := outcomes{}, 0       // guarded by mu
+	join := func(now *home.Snapshot) { // the screen has the old ones
+		now.Releases = append(slices.Clone(own), outside.releases(now.Stacks)...)
+		past.describe(now.Releases)
+	}
+	outside.changed = func() { update(join) }
 	describeAgain := func() {
-		read := readOutcomes(s.client.ContextName())
+		read, stacks := readOutcomes(s.client.ContextName()), lastStacks(s.client.ContextName(), time.Now())
 		update(func(now *home.Snapshot) {
-			past = read
-			now.Releases = slices.Clone(now.Releases) // the screen has the old ones
-			past.describe(now.Releases)
+			past, now.Stacks = read, stacks
+			join(now)
 			now.LastFailed = past.lastFailed()
 		})
+		outside.follow(ctx, stacks)
 	}
 	live.changed = func() {
 		rows := live.rows()
@@ -87,8 +95,9 @@ func (s *source) Follow(ctx context.Context, namespace string, show func(home.Sn
 			})
 		}
 		update(func(now *home.Snapshot) {
-			past.describe(releases)
-			now.Releases, now.Listed, now.Away = releases, listed, ""
+			own = releases
+			join(now)
+			now.Listed, now.Away = listed, ""
 			now.NoNamespace = now.NoNamespace && len(rows) == 0
 			if away != nil {
 				now.Away = away.Error() + "; trying again"
@@ -143,7 +152,7 @@ func record(d kube.ReleaseDetails) home.Record {
 // Need says which releases are in view, and which one is selected.
 func (s *source) Need(releases []home.Key, selected home.Key) {
 	s.mu.Lock()
-	o := s.overview
+	o, outside := s.overview, s.outside
 	s.mu.Unlock()
 	if o == nil {
 		return
@@ -155,6 +164,7 @@ func (s *source) Need(releases []home.Key, selected home.Key) {
 	}
 	o.Want(wanted)
 	o.Select(kube.ReleaseKey(selected))
+	outside.need(wanted, kube.ReleaseKey(selected))
 }
 
 // History reads the revisions of a release, and finds the records of their runs on this machine.
