@@ -297,6 +297,9 @@ func TestUnwatchedRuns(t *testing.T) {
 	if want := "of ic/works: running, of ic/deleted: unwatched, of : cut-off"; strings.Join(got, ", ") != want {
 		t.Errorf("%q, want %s", got, want)
 	}
+	if why := whyOf(recorded[2]); why != "how it ended is unknown" {
+		t.Errorf("of a run whose Job is gone: %q", why)
+	}
 	for shown, want := range map[string]int{"default": 1, "ic": 0, "": 0} {
 		if got := unwatchedIn(recorded, shown); len(got) != want {
 			t.Errorf("with namespace %q: %q", shown, got)
