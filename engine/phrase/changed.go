@@ -12,30 +12,39 @@ import (
 )
 
 // Changed names the objects that a run created, changed, replaced and deleted, a line for each: "changed: Deployment/api". In a stack the
-// lines begin with the release. It returns nothing about a run, or a release, that only created objects.
-func Changed(s *event.State) (lines []string) {
+// lines begin with the release. It returns nothing about a run that only created objects.
+func Changed(s *event.State) []string {
+	lines, onlyCreated := changed(s)
+	if onlyCreated {
+		return nil
+	}
+	return lines
+}
+
+func changed(s *event.State) (lines []string, onlyCreated bool) {
+	onlyCreated = true
 	if s.Operation.IsStack() {
 		named := map[string]bool{} // a release that was rolled back has two groups
 		for g := range s.GroupStates() {
 			if inner := s.Scopes[g.ID]; inner != nil && !named[g.ID] {
 				named[g.ID] = true
-				for _, l := range Changed(inner) {
+				own, created := changed(inner)
+				onlyCreated = onlyCreated && created
+				for _, l := range own {
 					lines = append(lines, g.ID+" "+l)
 				}
 			}
 		}
-		return lines
+		return lines, onlyCreated
 	}
-	changed := s.Changed()
+	objects := s.Changed()
 	for _, c := range []event.Change{event.Created, event.Configured, event.Replaced, event.Deleted} {
-		if objects := changed[c]; len(objects) > 0 {
-			lines = append(lines, c.Word()+": "+Objects(objects))
+		if of := objects[c]; len(of) > 0 {
+			lines = append(lines, c.Word()+": "+Objects(of))
+			onlyCreated = onlyCreated && c == event.Created
 		}
 	}
-	if len(lines) == 1 && len(changed[event.Created]) > 0 {
-		return nil
-	}
-	return lines
+	return lines, onlyCreated
 }
 
 // InAll follows the counts of a run's changes: they are those of all its revisions, not only of the last edit (R46). It is "" for a run

@@ -43,6 +43,31 @@ func TestChanged(t *testing.T) {
 	}
 }
 
+// TestChangedOfAStack: if a stack changed an object, its report also names those of the releases that it only created.
+func TestChangedOfAStack(t *testing.T) {
+	for change, want := range map[event.Change][]string{
+		event.Created:    nil,
+		event.Configured: {"ns/a created: ConfigMap/c", "ns/b changed: ConfigMap/c"},
+	} {
+		s := &event.State{}
+		object := plan.Object{Kind: "ConfigMap", Name: "c"}
+		var releases []*plan.Group
+		for _, name := range []string{"a", "b"} {
+			releases = append(releases, &plan.Group{ID: "ns/" + name, Objects: []plan.Object{{Kind: "Release", Name: name}}})
+		}
+		s.Apply(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "up"}})
+		s.Apply(event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: releases}}})
+		for id, change := range map[string]event.Change{"ns/a": event.Created, "ns/b": change} {
+			s.Apply(event.Event{Scope: id, Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "upgrade", Release: "r"}})
+			s.Apply(event.Event{Scope: id, Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{{ID: "c:a", Objects: []plan.Object{object}}}}}})
+			s.Apply(event.Event{Scope: id, Kind: event.KindObject, Phase: "apply", Group: "c:a", Object: &object, Status: event.Applied, Change: change})
+		}
+		if got := Changed(s); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", change, got, want)
+		}
+	}
+}
+
 // TestChangedOfARollback: a release that a stack upgraded and rolled back is named once.
 func TestChangedOfARollback(t *testing.T) {
 	s := &event.State{}

@@ -90,7 +90,10 @@ func releaseOutcome(g *event.GroupState) (verb, detail string) {
 	case event.IsRollback(g.Phase):
 		return "rolled back", strings.TrimPrefix(release.Message, "rolled back ")
 	case release.Change == event.Created:
-		return "installed", ""
+		if release.Message == "revision 1" {
+			return "installed", ""
+		}
+		return "installed", release.Message // the earlier attempts were never deployed
 	case release.Change == event.Configured:
 		return "upgraded", release.Message
 	case release.Change == event.Deleted:

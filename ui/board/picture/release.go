@@ -69,13 +69,17 @@ func (p *Picture) Planned(n *graph.Node) (long, short string) {
 	}
 	op := release.Operation
 	now, before := chartVersion.FindStringSubmatch(op.Chart), chartVersion.FindStringSubmatch(op.PreviousChart)
+	again := ""
+	if op.Name == "install" && op.Revision > 1 { // no earlier attempt was deployed
+		again = " again"
+	}
 	switch {
 	case now == nil || op.Name != "install" && op.Name != "upgrade":
-		return op.Name, ""
+		return op.Name + again, ""
 	case before != nil && before[1] == now[1] && before[2] != now[2]:
 		return fmt.Sprintf("%s %s → %s", op.Name, before[2], now[2]), fmt.Sprintf("%s → %s", op.Name, now[2])
 	case strings.HasSuffix(n.ID, "/"+now[1]): // named like its chart
-		return op.Name + " " + now[2], op.Name
+		return op.Name + " " + now[2] + again, op.Name
 	}
-	return fmt.Sprintf("%s %s %s", op.Name, now[1], now[2]), op.Name + " " + now[2]
+	return fmt.Sprintf("%s %s %s", op.Name, now[1], now[2]) + again, op.Name + " " + now[2]
 }
