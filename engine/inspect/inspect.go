@@ -105,7 +105,8 @@ type Change struct {
 	Diff string `json:"diff,omitempty"`
 	// Message is the reason for the action, or what the diff does not show.
 	Message string `json:"message,omitempty"`
-	// Fields are the changes of Diff by field; for Unchanged, those that a run that has applied the object made.
+	// Fields are the changes of Diff by field; for Unchanged, those that a run that has applied the object made; for Create, if a
+	// single object was looked up, its manifest.
 	Fields []Field `json:"fields,omitempty"`
 	// Recorded means that the change comes from a record, not from a comparison with the cluster.
 	Recorded bool `json:"recorded,omitempty"`

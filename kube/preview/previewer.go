@@ -65,17 +65,31 @@ func (v *Previewer) session(ctx context.Context) (*objects, error) {
 }
 
 // Change previews an object. If it is Unchanged, Fields are those that the operation changes, compared with the deployed
-// manifest. A refusal by the API server is part of the Change; an error means that the
+// manifest; if the operation creates it, all fields that it sends. A refusal by the API server is part of the Change; an error means that the
 // cluster could not be read.
 func (v *Previewer) Change(ctx context.Context, it inspect.Item) (inspect.Change, error) {
 	s, c, err := v.change(ctx, it)
 	if err != nil {
 		return c.Change, err
 	}
+	if c.Action == inspect.Create {
+		c.Fields, err = s.created(it)
+		return c.Change, err
+	}
 	return c.Change, s.addRevisionFields(&c.Change, it.Kind)
 }
 
-// change is Change without the fields of the deployed manifest.
+// created returns an object that the operation creates as a change of all its fields.
+func (s *objects) created(it inspect.Item) ([]inspect.Field, error) {
+	object, err := s.sent(it.Group, it.Kind, it.Object)
+	if err != nil {
+		return nil, err
+	}
+	mask.Object(object.Object, nil)
+	return []inspect.Field{{Lines: signed("+", object.Object)}}, nil
+}
+
+// change is Change without the fields of the manifest.
 func (v *Previewer) change(ctx context.Context, it inspect.Item) (*objects, change, error) {
 	changes := []change{{Change: inspect.Change{Phase: it.Phase, Group: it.Group, Object: it.Object}, kind: it.Kind}}
 	c := &changes[0]

@@ -137,6 +137,9 @@ func TestDiffAtABreakpoint(t *testing.T) {
 		"Namespace/" + r.Namespace + "-later": {inspect.Create, "", ""},
 	} {
 		c, ok := changes[name]
+		if want.action == inspect.Create { // its manifest
+			want.fields = "|+" + strings.ReplaceAll(strings.TrimSpace(sent[name]), "\n", "|+")
+		}
 		if !ok || c.Action != want.action || fields(c) != want.fields || !strings.Contains(c.Message, want.says) {
 			t.Errorf("%s: %+v, want %+v", name, c, want)
 		}

@@ -18,8 +18,8 @@ import (
 // maxDiffLines limits the fields' lines of one object in the diff of a group.
 const maxDiffLines, unlimited = 40, 1 << 20
 
-// lines returns the diff of the selected object, or of all objects of the group.
-func (c *changes) lines(s Subject, width int) (out []canvas.Line) {
+// lines returns the diff of the selected object, or of all objects of the group. brief leaves out the manifests of new objects.
+func (c *changes) lines(s Subject, width int, brief bool) (out []canvas.Line) {
 	if c.source == nil {
 		return []canvas.Line{canvas.Plain(theme.Quiet, notConnected)}
 	}
@@ -54,6 +54,9 @@ func (c *changes) lines(s Subject, width int) (out []canvas.Line) {
 	for _, x := range all {
 		if shared != "" {
 			x.change.Message = ""
+		}
+		if brief && x.change.Action == inspect.Create {
+			x.change.Fields = nil
 		}
 		out = append(out, changeLines(x, s.Graph.Object(x.item.Object), names, room, width, s.Theme.Lines.Ellipsis)...)
 	}
@@ -236,32 +239,18 @@ func changeText(o *event.ObjectState, c inspect.Change) (theme.Role, string) {
 	return action.role, action.text
 }
 
-func fieldLines(fields []inspect.Field, width int) []canvas.Line {
+func fieldLines(fields []inspect.Field, width int) (out []canvas.Line) {
 	const indent = "    "
-	var out []canvas.Line
-	in := ""
-	for _, f := range fields {
-		if f.In != in {
-			in = f.In
-			for _, l := range canvas.Wrap(in, max(width-len(indent), 8)) {
-				out = append(out, canvas.Plain(theme.Quiet, indent+l))
-			}
-		}
-		for _, l := range f.Lines {
-			if l == "" {
-				continue
-			}
-			sign, text := l[:1], l[1:]
-			role := theme.DiffRole(sign)
-			if role == theme.Text {
+	for _, l := range inspect.FieldLines(fields) {
+		role, before := theme.Quiet, indent
+		if l.Sign != "" {
+			before += l.Shown() + " "
+			if role = theme.DiffRole(l.Sign); role == theme.Text {
 				role = theme.Quiet
 			}
-			if sign == "@" {
-				sign = " "
-			}
-			for _, part := range canvas.Wrap(text, max(width-len(indent)-2, 8)) {
-				out = append(out, canvas.Plain(role, indent+sign+" "+part))
-			}
+		}
+		for _, part := range canvas.Wrap(l.Text, max(width-len(before), 8)) {
+			out = append(out, canvas.Plain(role, before+part))
 		}
 	}
 	return out

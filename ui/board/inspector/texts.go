@@ -25,7 +25,7 @@ func (i *Inspector) lines(width int) []canvas.Line {
 	case TabWhy:
 		return s.whyTab(width)
 	case TabDiff:
-		return i.changes.lines(s, width)
+		return i.changes.lines(s, width, false)
 	case TabOrder:
 		return s.orderTab(s.Node, width)
 	case TabTimings:
@@ -34,7 +34,8 @@ func (i *Inspector) lines(width int) []canvas.Line {
 	return i.queryTab(s, width)
 }
 
-func (i *Inspector) Diff(width int) []canvas.Line { return i.changes.lines(i.Subject(), width) }
+// Diff returns the diff of the selection for the pane.
+func (i *Inspector) Diff(width int) []canvas.Line { return i.changes.lines(i.Subject(), width, true) }
 
 // head returns the lines of the open tab that do not scroll.
 func (i *Inspector) head(width int) (out []canvas.Line) {
