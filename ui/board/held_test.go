@@ -167,9 +167,9 @@ func TestFollowsTheEditedRevision(t *testing.T) {
 
 // TestEndsAlone: the screen of a held or paused run says when the run ends once no screen is open, which home counts down.
 func TestEndsAlone(t *testing.T) {
-	for run, want := range map[string]string{"sandbox-held": "fails 5:00 after the last screen closes", "sandbox-breakpoint": "aborts 5:00 after the last screen closes"} {
+	for run, want := range map[string]string{"sandbox-held": "if every screen closes, fails after 5:00", "sandbox-breakpoint": "if every screen closes, aborts after 5:00"} {
 		with(run, 0, "", canBeLeft)(t).shows(t, want)
-		with(run, 0, "")(t).showsNot(t, "after the last screen closes")
+		with(run, 0, "")(t).showsNot(t, "every screen closes")
 	}
 }
 

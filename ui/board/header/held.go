@@ -58,11 +58,11 @@ func (h *Header) endsAlone() string {
 	if within == 0 || h.Replayed || !h.Steerable() || h.State.AwaitsApproval() != nil {
 		return ""
 	}
-	end := "aborts "
+	end := "aborts"
 	if run, _ := h.RunStatus(); run == event.Held {
-		end = "fails "
+		end = "fails"
 	}
-	return end + canvas.Span(within) + " after the last screen closes"
+	return "if every screen closes, " + end + " after " + canvas.Span(within)
 }
 
 // nowReady names an object that made a group fail but has become ready since, "" if there is none.

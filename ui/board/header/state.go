@@ -249,12 +249,12 @@ func (h *Header) endMark() (theme.Mark, string) {
 	s := &h.State
 	mark := h.Theme.Mark(string(s.Ending()))
 	quit := h.quitHint()
-	mark.Word += phrase.FixedNote(s)
+	fixed := phrase.FixedNote(s)
 	if h.Observed != nil {
 		mark.Word += " " + s.Ended.Local().Format("15:04:05")
 	}
 	if h.ReadOnly() && s.Status == event.Running {
-		mark.Word = "incomplete"
+		mark.Word = "incomplete" + fixed
 		ends := "the record ends"
 		switch s.Run {
 		case event.Held:
@@ -271,7 +271,10 @@ func (h *Header) endMark() (theme.Mark, string) {
 	if o := s.Origin; o != nil && o.Why == "" && (h.Aborts || o.Via+o.By != "") {
 		mark.Word += " " + phrase.By(h.origin())
 	}
-	return mark, cmp.Or(h.Graph.Shorten(why), quit)
+	if why = h.Graph.Shorten(why); why == "" || canvas.Width(mark.Word+fixed+why) < h.W-minSinceWidth { // the report has it too
+		mark.Word += fixed
+	}
+	return mark, cmp.Or(why, quit)
 }
 
 // origin returns who or what aborted the run, as this screen's user sees it. Elsewhere, "you" is the user who started the run.
