@@ -22,11 +22,11 @@ func Failure(cause string, t *event.Timeout) string {
 
 // GaveUp says which timeout expired: "gave up after 10s (--timeout)".
 func GaveUp(t event.Timeout) string {
-	text := fmt.Sprintf("gave up after %s (%s)", t.After, t.Flag)
+	said := fmt.Sprintf("gave up after %s (%s)", text.Duration(t.After), t.Flag)
 	if t.Away > 0 {
-		text += "; " + Outage(t.Away, t.AwayWhy)
+		said += "; " + Outage(t.Away, t.AwayWhy)
 	}
-	return text
+	return said
 }
 
 // RunOver says what to do about a run that ended without a closing event.

@@ -29,7 +29,7 @@ func TestRoot(t *testing.T) {
 	web := &event.ObjectState{Object: plan.Object{Kind: "Deployment", Name: "web"}}
 	for want, r := range map[string]event.Root{
 		"it failed": {Cause: "it failed"},
-		"Deployment/web: no node has room; gave up after 1m0s (--readiness-timeout Deployment)": {Object: web, Cause: "no node has room",
+		"Deployment/web: no node has room; gave up after 1m (--readiness-timeout Deployment)": {Object: web, Cause: "no node has room",
 			Timeout: &event.Timeout{After: time.Minute, Flag: "--readiness-timeout Deployment"}},
 		"Deployment/web: not applied; gave up after 8.95s (--timeout); the API server has been unreachable for 3s (no route)": {Object: web, Cause: "not applied",
 			Timeout: &event.Timeout{After: 8950 * time.Millisecond, Flag: "--timeout", Away: 3 * time.Second, AwayWhy: "no route"}},
@@ -76,5 +76,5 @@ func TestCauseIn(t *testing.T) {
 	diagnose("post-install:"+job.String(), job, "exited with code 3")
 	check("Job/load: exited with code 3")
 	apply(event.Event{Kind: event.KindGroup, Group: "s:db", Object: &db, Status: event.Failed, Cause: "no room: 1 node", Timeout: &event.Timeout{After: time.Minute, Flag: "--timeout"}})
-	check("StatefulSet/db: no room: 1 node; gave up after 1m0s (--timeout)")
+	check("StatefulSet/db: no room: 1 node; gave up after 1m (--timeout)")
 }

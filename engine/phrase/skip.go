@@ -3,7 +3,10 @@
 // and the packages below it.
 package phrase
 
-import "lockstep/engine/event"
+import (
+	"lockstep/engine/event"
+	"lockstep/engine/text"
+)
 
 // SkipMessage returns the message of a group with this status, skipped or aborted.
 func SkipMessage(status event.Status, s event.Skip) string {
@@ -24,7 +27,7 @@ func SkipReason(s event.Skip) string {
 	case event.SkippedByAbort:
 		return "the run was aborted"
 	case event.SkippedByTimeout:
-		return "the operation timed out after " + s.Timeout.String() + " (--timeout)"
+		return "the operation timed out after " + text.Duration(s.Timeout) + " (--timeout)"
 	case event.SkippedByEdit:
 		return "replaced by an edited revision"
 	case event.SkippedByRollback:

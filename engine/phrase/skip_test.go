@@ -17,7 +17,7 @@ func TestSkip(t *testing.T) {
 		{event.Skipped, event.Skip{By: event.SkippedByFailure, Group: "shop:db", Why: "api uses Secret/db"}, "not started: shop:db failed; api uses Secret/db", "shop:db failed; api uses Secret/db"},
 		{event.Skipped, event.Skip{By: event.SkippedByFailure}, "not started: the operation failed", "the operation failed"},
 		{event.Skipped, event.Skip{By: event.SkippedByFailure, Unsent: true}, "no request was sent: the operation failed", "no request was sent: the operation failed"},
-		{event.Skipped, event.Skip{By: event.SkippedByTimeout, Timeout: time.Minute}, "not started: the operation timed out after 1m0s (--timeout)", "the operation timed out after 1m0s (--timeout)"},
+		{event.Skipped, event.Skip{By: event.SkippedByTimeout, Timeout: time.Minute}, "not started: the operation timed out after 1m (--timeout)", "the operation timed out after 1m (--timeout)"},
 		{event.Skipped, event.Skip{By: event.SkippedByAbort}, "not started: the run was aborted", "the run was aborted"},
 		{event.Skipped, event.Skip{By: event.SkippedByEdit}, "not started: replaced by an edited revision", "replaced by an edited revision"},
 		{event.Skipped, event.Skip{By: event.SkippedByRollback}, "not started: rolling back", "rolling back"},

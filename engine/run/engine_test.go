@@ -186,7 +186,7 @@ func TestTimeoutHoldsARunThatHolds(t *testing.T) {
 	want(t, trace, "0.0s c:a running",
 		"30.0s c:a failed (Pod/x: 0 of 1 available; gave up after 30s (--timeout))", "30.0s run held (c:a: Pod/x: 0 of 1 available; gave up after 30s (--timeout))",
 		"100.0s run running", "100.0s c:a running", "100.0s retry accepted",
-		"130.0s c:a failed (Pod/x: 0 of 1 available; gave up after 1m0s (--timeout))", "130.0s run held (c:a: Pod/x: 0 of 1 available; gave up after 1m0s (--timeout))",
+		"130.0s c:a failed (Pod/x: 0 of 1 available; gave up after 1m (--timeout))", "130.0s run held (c:a: Pod/x: 0 of 1 available; gave up after 1m (--timeout))",
 		"200.0s run running", "200.0s give-up accepted", "200.0s c:b skipped (not started: c:a failed)")
 	if errors.Is(err, ErrTimeout) || err == nil || !slices.Equal(limits, []time.Duration{60 * sec, 60 * sec, 90 * sec}) {
 		t.Errorf("error %v, timeouts %v", err, limits)

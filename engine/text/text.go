@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -31,6 +32,18 @@ func programName(path, helmPlugin string) string {
 		return "helm lockstep"
 	}
 	return "lockstep"
+}
+
+// Duration returns a duration as a user gives it to a flag: 1m, not 1m0s.
+func Duration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
 
 // sequence matches a control sequence of terminals: CSI; OSC, DCS, SOS, PM and APC, with their payload if it is

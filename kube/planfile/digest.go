@@ -55,7 +55,6 @@ type Field struct {
 // hide may know other values now.
 func NewObject(salt []byte, p Planned, hide func(string) string, approved *Object) (o Object, err error) {
 	o.Change, o.Template, o.Again = p.Change, p.Template, p.Again
-	o.Fields = nil // Diff has them all
 	if approved == nil {
 		approved = &Object{}
 	}

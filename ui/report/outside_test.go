@@ -67,7 +67,7 @@ func TestLogOfObjectsOutsideTheRelease(t *testing.T) {
 		"r:web waits for Secret/tls: not in the cluster\n",
 		"r:web waits for Secret/tls: not in the cluster (30s so far)\n",
 		"Certificate.cert-manager.io/infra/ca is ready: r:web waited for it\n",
-		"r:web failed", "Secret/tls: not in the cluster; gave up after 1m0s (--readiness-timeout)\n",
+		"r:web failed", "Secret/tls: not in the cluster; gave up after 1m (--readiness-timeout)\n",
 		"r:web started", "r:web ready",
 	} {
 		i := strings.Index(out.String()[at:], want)

@@ -138,12 +138,21 @@ func (p Plan) Lines() (lines []PlanLine) {
 // changeIndent is the indent of a change below its group.
 const changeIndent = 4
 
-// changeLines returns the line of a change, with a detail, and its diff.
+// changeLines returns the line of a change, with a detail, and its fields.
 func (p Plan) changeLines(c inspect.Change, detail string) []PlanLine {
 	a := actions[c.Action]
 	lines := []PlanLine{{Indent: changeIndent, Role: a.role, Text: a.sign + " " + p.line(c), Detail: detail, DetailRole: theme.Quiet}}
-	for _, line := range text.Lines(c.Diff) {
-		lines = append(lines, PlanLine{Indent: changeIndent + 4, Role: theme.DiffRole(line[:min(1, len(line))]), Text: line})
+	for _, l := range inspect.FieldLines(c.Fields) {
+		if l.Sign == "" {
+			lines = append(lines, PlanLine{Indent: changeIndent + 4, Role: theme.Quiet, Text: l.Text})
+			continue
+		}
+		lines = append(lines, PlanLine{Indent: changeIndent + 4, Role: theme.DiffRole(l.Sign), Text: l.Shown() + " " + l.Text})
+	}
+	if len(c.Fields) == 0 { // of a plan that was saved without them
+		for _, l := range text.Lines(c.Diff) {
+			lines = append(lines, PlanLine{Indent: changeIndent + 4, Role: theme.DiffRole(l[:min(1, len(l))]), Text: l})
+		}
 	}
 	return lines
 }
@@ -167,10 +176,10 @@ func plannedWait(w plan.Wait) string {
 		parts = append(parts, "ready "+text)
 	}
 	if w.StableFor > 0 {
-		parts = append(parts, "stable for "+w.StableFor.String())
+		parts = append(parts, "stable for "+text.Duration(w.StableFor))
 	}
 	if w.Timeout > 0 {
-		parts = append(parts, "readiness timeout "+w.Timeout.String())
+		parts = append(parts, "readiness timeout "+text.Duration(w.Timeout))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -198,21 +207,11 @@ func countActions(changes []inspect.Change) map[inspect.Action]int {
 	return n
 }
 
-// tally counts changes by what they do to objects. The usual counts are there even if they are 0.
-func tally(changes []inspect.Change) []Tally {
-	n := countActions(changes)
-	all := []Tally{{n[inspect.Create], "to create"}, {n[inspect.Modify], "to change"}}
-	if count := n[inspect.Replace]; count > 0 {
-		all = append(all, Tally{count, "to replace"})
-	}
-	return append(all, Tally{n[inspect.Delete], "to delete"})
-}
-
-// Tallies counts the changes of the plan.
-func (p Plan) Tallies() []Tally {
+// Tallies counts the changes of the plan by what they do to objects, without those that are 0.
+func (p Plan) Tallies() (all []Tally) {
 	n := countActions(p.Changes)
-	all := append(tally(p.Changes), Tally{n[inspect.Unchanged], "unchanged"})
-	for _, t := range []Tally{{n[inspect.Keep], "kept"}, {n[inspect.Absent], "already absent"}, {n[inspect.Hook], "hook to run"}, {n[inspect.Refuse], "refused"}} {
+	for _, t := range []Tally{{n[inspect.Create], "to create"}, {n[inspect.Modify], "to change"}, {n[inspect.Replace], "to replace"}, {n[inspect.Delete], "to delete"},
+		{n[inspect.Unchanged], "unchanged"}, {n[inspect.Keep], "kept"}, {n[inspect.Absent], "already absent"}, {n[inspect.Hook], "hook to run"}, {n[inspect.Refuse], "refused"}} {
 		if t.N > 1 && t.Text == "hook to run" {
 			t.Text = "hooks to run"
 		}
@@ -224,7 +223,7 @@ func (p Plan) Tallies() []Tally {
 }
 
 // Summary counts the changes in one line.
-func (p Plan) Summary() string { return joinTallies(p.Tallies()) }
+func (p Plan) Summary() string { return cmp.Or(joinTallies(p.Tallies()), "no changes") }
 
 func joinTallies(all []Tally) string {
 	words := make([]string, len(all))
@@ -288,10 +287,7 @@ type Edit struct {
 // Lines returns the counts, the warnings and the changes to the plan. A line about a group starts,
 // after its indent, with + (new), - (removed) or ~ (changed).
 func (e Edit) Lines() []string {
-	counts := "no object changes"
-	if len(e.Changes) > 0 {
-		counts = joinTallies(tally(e.Changes))
-	}
+	counts := cmp.Or(joinTallies(Plan{Changes: e.Changes}.Tallies()), "no object changes")
 	lines := []string{fmt.Sprintf("this edit (revision %d): %s", e.Operation.Revision, counts)}
 	if e.Empty {
 		lines = []string{"no object changes: nothing to apply"}

@@ -47,7 +47,7 @@ func TestPlanSaysHowObjectsAreAwaited(t *testing.T) {
 		{"a", "create", "+ Thing/a create", plan.Wait{}},
 		{"b", "change", "~ Thing/b change, not waited for", plan.Wait{Never: true, Timeout: time.Minute}},
 		{"c", "unchanged", "= Thing/c unchanged, ready by the operator's rule, stable for 30s", plan.Wait{By: "operator", StableFor: 30 * time.Second}},
-		{"d", "create", "+ Thing/d create, ready by the chart's expressions, readiness timeout 10m0s", plan.Wait{By: "chart", Timeout: 10 * time.Minute}},
+		{"d", "create", "+ Thing/d create, ready by the chart's expressions, readiness timeout 10m", plan.Wait{By: "chart", Timeout: 10 * time.Minute}},
 		{"e", "create", "+ Thing/e create, ready by lockstep's rule for its kind", plan.Wait{By: "built-in"}},
 	} {
 		o := plan.Object{Kind: "Thing", Name: c.name}
@@ -60,6 +60,21 @@ func TestPlanSaysHowObjectsAreAwaited(t *testing.T) {
 	}
 	if got := p.text(Stream{Style: plain}); !strings.Contains(got, want) {
 		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+// TestPlanShowsFields: a plan shows changes field by field, as the screen does, or as a diff if it was saved without fields.
+func TestPlanShowsFields(t *testing.T) {
+	const diff = "@@ -1,2 +1,2 @@\n spec:\n-  replicas: 1\n+  replicas: 2\n"
+	fields := []inspect.Field{{In: "spec", Lines: []string{"-replicas: 1", "+replicas: 2"}}, {In: "data.conf", Lines: []string{"@line 12", " a", "-b"}}}
+	for want, c := range map[string]inspect.Change{
+		"        spec\n        - replicas: 1\n        + replicas: 2\n        data.conf\n          line 12\n          a\n        - b\n": {Diff: diff, Fields: fields},
+		"        @@ -1,2 +1,2 @@\n         spec:\n        -  replicas: 1\n        +  replicas: 2\n":                                    {Diff: diff},
+	} {
+		c.Object, c.Action = plan.Object{Kind: "Deployment", Name: "web"}, inspect.Modify
+		if got := (Plan{Changes: []inspect.Change{c}}).text(Stream{Style: plain}); !strings.Contains(got, "    ~ Deployment/web change\n"+want) {
+			t.Errorf("%s\nwant\n%s", got, want)
+		}
 	}
 }
 
@@ -83,10 +98,10 @@ func TestStackPlanNamesAbsentReleases(t *testing.T) {
 	}
 }
 
-// TestPlanSummary: objects that are kept or already absent do not count as unchanged.
+// TestPlanSummary: objects that are kept or already absent do not count as unchanged, and counts of 0 are left out.
 func TestPlanSummary(t *testing.T) {
 	p := Plan{Changes: []inspect.Change{{Action: "delete"}, {Action: "absent"}, {Action: "keep"}, {Action: "keep"}, {Action: "unchanged"}, {Action: "hook"}}}
-	if got := p.Summary(); got != "0 to create, 0 to change, 1 to delete, 1 unchanged, 2 kept, 1 already absent, 1 hook to run" {
+	if got := p.Summary(); got != "1 to delete, 1 unchanged, 2 kept, 1 already absent, 1 hook to run" {
 		t.Error(got)
 	}
 }
