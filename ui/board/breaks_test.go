@@ -17,6 +17,14 @@ func TestRemovedBreakpoint(t *testing.T) {
 	s.shows(t, "paused  before db:schema", "━ paused ┛", "‖ paused, 2 objects")
 }
 
+// TestKeysAtABreakpoint: the footer of a group at a breakpoint offers to remove it, next to a filter as well.
+func TestKeysAtABreakpoint(t *testing.T) {
+	s := newScreen(t, 100, 30, recorded(t, "sandbox-breakpoint", 0), editable)
+	s.shows(t, "n step  b remove breakpoint  N step here")
+	s.press("/", "s", "c", "h", "e", "m", "a", "enter")
+	s.shows(t, "b remove breakpoint", "↵ inspect", "? help", "/schema  1 of 16  esc clear")
+}
+
 // TestBreakpointList: the list marks disabled breakpoints, enter selects the group on the board, and
 // groups that have started are not listed (R42).
 func TestBreakpointList(t *testing.T) {

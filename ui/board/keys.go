@@ -62,6 +62,8 @@ func (m *model) runKeys() []keys.Binding {
 			About: "pause or resume", More: "running work continues"},
 		{Keys: "n", Hint: keys.When("step", func() bool { return m.Paused() && (!m.awaitsApproval() || m.Next != nil) }), Do: m.command(event.Step), Steers: true, Part: partStep,
 			About: "step", More: "starts the next group"},
+		{Keys: "b", Hint: m.breakHint, Disabled: noGroup, Do: m.groupCommand(event.Break), Steers: true, Part: partStep,
+			About: "breakpoint", More: "sets or removes one"},
 		{Keys: "N", Hint: keys.When("step here", m.canStep), Disabled: noGroup, Do: m.groupCommand(event.Step), Steers: true, Part: partStep,
 			About: "step this group", More: "starts the selected group"},
 		{Keys: "c", Do: m.command(event.Resume), Steers: true, Part: partStep, About: "resume"},
@@ -79,8 +81,6 @@ func (m *model) runKeys() []keys.Binding {
 			About: "abort", More: "keep or roll back; asks first"},
 		{Keys: "t", Hint: keys.When("run to here", m.canRunTo), Disabled: noGroup, Do: m.groupCommand(event.RunTo), Steers: true, Part: partStep,
 			About: "run to this group", More: "pauses before it"},
-		{Keys: "b", Hint: m.breakHint, Disabled: noGroup, Do: m.groupCommand(event.Break), Steers: true, Part: partStep,
-			About: "breakpoint", More: "sets or removes one"},
 		{Keys: "B", Hint: keys.When("breakpoints", func() bool { return m.Steerable() && len(m.State.Breakpoints) > 0 }), Do: m.breaks.Open, Steers: true, Part: partStep,
 			About: "breakpoints…", More: "list, disable, remove"},
 	}
@@ -88,7 +88,6 @@ func (m *model) runKeys() []keys.Binding {
 
 // lookKeys show more about what is selected, and about the run.
 func (m *model) lookKeys() []keys.Binding {
-	openTab := func(t inspector.Tab) func() tea.Cmd { return func() tea.Cmd { return m.insp.OpenTab(t) } }
 	noSubject := keys.Unless(m.HasGroup, "nothing to inspect yet")
 	noKubectl := keys.Unless(func() bool { return m.insp.TargetObject() != nil }, "nothing for kubectl to show")
 	noObject := func() string {
@@ -97,7 +96,12 @@ func (m *model) lookKeys() []keys.Binding {
 		}
 		return noSubject()
 	}
-	noPods := func() string { return cmp.Or(noObject(), m.insp.WhyNoPods()) }
+	noCause := func() string {
+		if m.cause() != m {
+			return ""
+		}
+		return noObject()
+	}
 	warned := func() bool { return len(m.State.Warnings) > 0 }
 	return []keys.Binding{
 		{Keys: "d", Hint: m.diffHint, Disabled: noSubject, Do: m.insp.OpenDiff, Near: true, Part: partLook,
@@ -106,8 +110,8 @@ func (m *model) lookKeys() []keys.Binding {
 			About: "manifest", More: "as applied by this run"},
 		{Keys: "Y", Hint: m.liveHint, Disabled: noObject, Do: m.insp.OpenLive, Near: true, Part: partLook,
 			About: "live object", More: "the object in the cluster"},
-		{Keys: "v", Hint: keys.When("events", func() bool { return m.inTrouble() && m.insp.Exists() }), Disabled: noObject, Do: openTab(inspector.TabEvents), Part: partLook, About: "events", More: "of the object and its pods"},
-		{Keys: "l", Hint: keys.When("logs", func() bool { return m.inTrouble() && m.insp.LogsMayHelp() }), Disabled: noPods, Do: openTab(inspector.TabLogs), Part: partLook, About: "logs", More: "of all pods and containers"},
+		{Keys: "v", Hint: keys.When("events", func() bool { return m.cause().inTrouble() && m.cause().insp.Exists() }), Disabled: noCause, Do: m.openCause(inspector.TabEvents), Part: partLook, About: "events", More: "of the object and its pods"},
+		{Keys: "l", Hint: keys.When("logs", func() bool { return m.cause().inTrouble() && m.cause().insp.LogsMayHelp() }), Disabled: func() string { return cmp.Or(noCause(), m.cause().insp.WhyNoPods()) }, Do: m.openCause(inspector.TabLogs), Part: partLook, About: "logs", More: "of all pods and containers"},
 		{Keys: "S", Hint: keys.When("shell", func() bool { return m.inTrouble() && m.insp.ShellMayHelp() }), Disabled: func() string { return cmp.Or(noObject(), m.insp.WhyNoShell()) }, Do: m.insp.Shell, Part: partLook,
 			About: "open a shell…", More: "in a container"},
 		m.tabKey(0), m.tabKey(1), m.tabKey(2), m.tabKey(3), m.tabKey(4), m.tabKey(5), m.tabKey(6), m.tabKey(7),

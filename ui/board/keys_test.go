@@ -71,9 +71,9 @@ func states() []state {
 	over := map[string]string{"q": quits, "ctrl+c": quits} // a is pressed while the run ends, so it must not quit
 	return []state{
 		{"running", with("sandbox-install", 63, ""), "p a / f ↵ g ?", refusedOnly(nil)},
-		{"running, a waiting group", with("sandbox-install", 63, "end"), "p a b / f ↵ F g ?", refusedOnly(nil)},
-		{"paused", pausedRun, "p n N a b B / f ↵ g ?", refusedOnly(map[string]string{"p": "resume", "space": "resume"})},
-		{"paused, a group further on", with("sandbox-breakpoint", 0, "right"), "p n a t b B / f ↵ F g ?", refusedOnly(map[string]string{"p": "resume", "space": "resume"})},
+		{"running, a waiting group", with("sandbox-install", 63, "end"), "p b a / f ↵ F g ?", refusedOnly(nil)},
+		{"paused", pausedRun, "p n b N a B / f ↵ g ?", refusedOnly(map[string]string{"p": "resume", "space": "resume"})},
+		{"paused, a group further on", with("sandbox-breakpoint", 0, "right"), "p n b a t B / f ↵ F g ?", refusedOnly(map[string]string{"p": "resume", "space": "resume"})},
 		{"list of breakpoints", with("sandbox-breakpoint", 0, "B"), "", map[string]string{"space": "disable", "b": "break", "delete": "break", "enter": closes, "esc": closes, "B": closes, "ctrl+c": asks}},
 		{"held", with("sandbox-held", 0, ""), "A R G a | / f ↵ g ?", refusedOnly(map[string]string{"G": asks})},
 		{"held, values at hand", with("sandbox-held", 0, "", editable), "A R G e a | / f ↵ g ?", refusedOnly(map[string]string{"G": asks})},

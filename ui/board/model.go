@@ -39,8 +39,10 @@ type model struct {
 	ticking bool                        // a tick is scheduled
 	restart func(context.Context) error // prepares a restart; nil: not possible
 	next    func(*event.State) []string // suggests commands at the end; may be nil
-	// openRelease is set on the board of a stack: it opens the board of a release.
-	openRelease func(scope string) tea.Cmd
+	// openRelease and release are set on the board of a stack: openRelease opens the board of a release, and a tab of its inspector;
+	// release returns the board, nil if there is none.
+	openRelease func(scope string, tab ...inspector.Tab) tea.Cmd
+	release     func(scope string) *model
 	// back and stackBoard are set on the board of a release: back returns to the stack's board.
 	back       func() tea.Cmd
 	stackBoard *model

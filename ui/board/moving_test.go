@@ -118,7 +118,7 @@ func moveKeys(k Key) []string {
 // TestFilter types a query and checks what is visible.
 func TestFilter(t *testing.T) {
 	s := with("sandbox-held", 0, "/ d e p l o y")(t)
-	s.shows(t, "5 of 16 groups", "Deployment/shop-cache")
+	s.shows(t, "5 of 16", "Deployment/shop-cache")
 	s.showsNot(t, "StatefulSet")
 	s.press("enter")
 	if s.Modes.Has(s.filter) || !s.Filter.On() {

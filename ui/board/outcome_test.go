@@ -22,6 +22,25 @@ func outcomes(s *rig) map[string]string {
 	return out
 }
 
+// TestAbortedAfterAFix: the state says who aborted, then which failures were fixed if there is room.
+func TestAbortedAfterAFix(t *testing.T) {
+	for width, want := range map[int]string{60: "aborted by ann  the release stays", 160: "aborted by ann (1 failure fixed)  the release stays as it is"} {
+		events := slices.Clone(recorded(t, "retried", 0))
+		end := &events[len(events)-1]
+		end.Status, end.Outcome, end.Origin = event.Aborted, "the release stays as it is", &event.Origin{By: "ann"}
+		newScreen(t, width, 30, events).shows(t, want)
+	}
+}
+
+// TestNotes: the report below the board begins with the notes of the chart, and its heading counts the lines that do not fit.
+func TestNotes(t *testing.T) {
+	s := newScreen(t, 100, 30, recorded(t, "sandbox-install", 0))
+	s.shows(t, "✓ done in 13 s", "notes", "The shop 1.0.0 is open: https://shop.example.com/", "more lines, press o ─")
+	s.showsNot(t, "… press o", "critical path")
+	s.press("o")
+	s.shows(t, "https://shop.example.com/", "critical path")
+}
+
 // TestUninstalled: groups whose objects a rollback deleted say so; others do not.
 func TestUninstalled(t *testing.T) {
 	events := recorded(t, "sandbox-rollback", 0)

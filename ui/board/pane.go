@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 )
@@ -94,27 +95,31 @@ func (m *model) drawPane() {
 	case m.insp.Shown:
 		m.insp.Draw()
 	case m.showsReport():
-		m.paneText("report", m.reportLines(area.W-3), " press o for all")
+		m.paneText("report", m.reportLines(area.W-3), "o")
 	case m.Group() == nil:
 		m.paneText("", nil, "")
 	default:
-		more := ""
-		if m.insp.ShowsDiff() {
-			more = " press d for all"
+		key := ""
+		if len(m.insp.PaneDiff(area.W-3)) > 0 {
+			key = "d"
 		}
-		m.paneText(m.insp.Title(), m.paneLines(area.H-1, area.W-3), more)
+		m.paneText(m.insp.Title(), m.paneLines(area.H-1, area.W-3), key)
 	}
 }
 
-// paneText draws lines below a heading; more says how to see the lines that do not fit.
-func (m *model) paneText(title string, lines []canvas.Line, more string) {
+// paneText draws lines below a heading, which counts those that do not fit and names the key that shows them, "" for none.
+func (m *model) paneText(title string, lines []canvas.Line, key string) {
 	area := m.insp.Area
 	m.Canvas.Heading(area.Y, title)
 	for i, l := range lines[:min(len(lines), area.H-1)] {
 		m.Canvas.Line(2, area.Y+1+i, area.W-3, l)
 	}
-	if len(lines) > area.H-1 {
-		m.Canvas.PutRight(area.W-1, area.Y+area.H-1, theme.Quiet, " "+m.Theme.Lines.Ellipsis+more)
+	if more := len(lines) - (area.H - 1); more > 0 {
+		said := " " + text.Count(more, "more line")
+		if key != "" {
+			said += ", press " + key
+		}
+		m.Canvas.PutRight(area.W-2, area.Y, theme.Quiet, said+" ")
 	}
 }
 
@@ -123,8 +128,8 @@ func (m *model) paneText(title string, lines []canvas.Line, more string) {
 func (m *model) paneLines(room, w int) []canvas.Line {
 	about := m.insp.Subject()
 	lines := about.Why(room, w)
-	if m.insp.ShowsDiff() { // it matters more than who needs the group, and on a small screen than what the group waits for
-		diff, at := m.insp.Diff(w), len(lines)
+	if diff := m.insp.PaneDiff(w); len(diff) > 0 { // it matters more than who needs the group, and on a small screen than what the group waits for
+		at := len(lines)
 		if about.NeededBy() != nil {
 			at--
 		}
@@ -184,11 +189,12 @@ func (m *model) missingRows() int {
 
 // missingDiffRows returns how many more lines the pane needs for the complete diff of the selection.
 func (m *model) missingDiffRows() int {
-	if m.Group() == nil || !m.insp.ShowsDiff() {
+	w := m.insp.Area.W - 3
+	diff := m.insp.PaneDiff(w)
+	if len(diff) == 0 {
 		return 0
 	}
-	w := m.insp.Area.W - 3
-	return m.overflow(slices.Concat(m.insp.Subject().Why(0, w), m.insp.Diff(w)))
+	return m.overflow(slices.Concat(m.insp.Subject().Why(0, w), diff))
 }
 
 // missingFailureRows returns how many more lines the pane needs for the complete diagnosis of a selected

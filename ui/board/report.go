@@ -25,7 +25,7 @@ func (m *model) whyNoReport() string {
 	return "the report appears when the run is over"
 }
 
-// reportLines returns the final report: changes, timings, notes, next commands.
+// reportLines returns the final report: changes, notes, timings, next commands.
 func (m *model) reportLines(width int) []canvas.Line {
 	s := &m.State
 	mark, done, undone, incomplete := m.Theme.Mark(string(s.Ending())), s.Changes().String(), s.RollbackChanges().String(), s.RollbackChanges().Sentence()
@@ -65,9 +65,9 @@ func (m *model) reportLines(width int) []canvas.Line {
 		what, names, _ := strings.Cut(l, ": ")
 		out = append(out, canvas.Labelled(canvas.Piece{Role: theme.Quiet, Text: what}, canvas.Width(what)+1, theme.Text, m.Graph.Shorten(names), width-canvas.Width(what)-1)...)
 	}
+	out = append(out, textLines("notes", s.Notes, width)...) // how to reach what was installed: before how long it took
 	out = append(out, m.pathLines(width)...)
 	out = append(out, m.slowestLines(width)...)
-	out = append(out, textLines("notes", s.Notes, width)...)
 	if m.next != nil {
 		out = append(out, textLines("next", m.next(s), width)...)
 	}

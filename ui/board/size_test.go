@@ -100,9 +100,9 @@ func TestNarrowTexts(t *testing.T) {
 	s := newScreen(t, 60, 20, recorded(t, "sandbox-install", 7))
 	s.feed(event.Event{Time: s.State.Now, Kind: event.KindRun, Status: event.Paused, Message: "before the first group"})
 	s.shows(t, "‖ paused  ▷ next: Job/shop-preflight")
-	s.SetFilter("shop-worker-nothing")
+	s.SetFilter("shop-worker-nothing-at-all")
 	s.stale = true
-	s.shows(t, "/shop-worker…  0 of 16 groups  esc clear")
+	s.shows(t, "/shop-worker-nothin…  0 of 16  esc clear")
 
 	s, observe := overAndWatched(t, 60, 20)
 	u, o := workload(t, s)

@@ -10,6 +10,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/theme"
+	"lockstep/ui/board/inspector"
 	"lockstep/ui/board/keys"
 )
 
@@ -34,7 +35,7 @@ type releaseMsg struct {
 
 func newStack(ctx context.Context, o Options) *stack {
 	s := &stack{model: newModel(ctx, o), ctx: ctx, opts: o, boards: map[string]*model{}, pending: map[string][]event.Event{}}
-	s.openRelease = s.show
+	s.openRelease, s.release = s.show, func(scope string) *model { return s.boards[scope] }
 	s.Scoped = func(e event.Event) {
 		scope := e.Scope
 		e.Scope = ""
@@ -78,14 +79,18 @@ func (s *stack) boardOf(scope string) *model {
 	return m
 }
 
-// show opens the board of a release.
-func (s *stack) show(scope string) tea.Cmd {
+// show opens the board of a release, and a tab of its inspector.
+func (s *stack) show(scope string, tab ...inspector.Tab) tea.Cmd {
 	m := s.boards[scope]
 	if m == nil {
 		return s.Say(theme.Quiet, "nothing to do for "+scope)
 	}
 	s.open = scope
-	return s.wrap(scope, tea.Batch(m.refresh(), m.insp.QueryChanges()))
+	cmds := []tea.Cmd{m.refresh(), m.insp.QueryChanges()}
+	for _, t := range tab {
+		cmds = append(cmds, m.insp.OpenTab(t))
+	}
+	return s.wrap(scope, tea.Batch(cmds...))
 }
 
 // Update passes input to the visible board, and changes to the terminal to all boards.

@@ -15,6 +15,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/board/graph"
+	"lockstep/ui/board/inspector"
 	"lockstep/ui/board/replay"
 	"lockstep/ui/board/screen"
 	"lockstep/ui/golden"
@@ -205,9 +206,9 @@ func TestReleaseOfPausedStack(t *testing.T) {
 			e.Time = s.State.Now
 			s.Update(batchMsg{events: []event.Event{e}, more: true})
 		}
-		expect("○ waiting  for shop/identity", " p pause  a abort ")
+		expect("○ waiting  for shop/identity", " p pause  b breakpoint  a abort ")
 		feed(event.Event{Kind: event.KindRun, Status: event.Paused, Message: "breakpoint shop/identity"})
-		expect("‖ paused  not started · breakpoint shop/identity", " p resume  n step  a abort  b breakpoint ")
+		expect("‖ paused  not started · breakpoint shop/identity", " p resume  n step  b breakpoint  a abort ")
 		s.Update(keyPress("n"))
 		if last := sent[len(sent)-1]; last.Name != event.Step || last.Scope != "" {
 			t.Errorf("n sent %+v", last)
@@ -301,12 +302,81 @@ func TestHeldFailureInStack(t *testing.T) {
 			t.Errorf("G sent %+v", sent)
 		}
 		s.Update(keyPress("e"))
-		const instead = "a stack cannot be edited: change helmfile.yaml, abort with a and K, then run lockstep up -f"
+		const instead = "a stack cannot be edited: change the chart or helmfile.yaml, abort with a and K, then run lockstep"
 		expect(instead, "helmfile.yaml again with the same flags")
+		s.Home = "home"
+		s.Update(keyPress("e"))
+		expect("abort with a and K, then press esc to", "go home and U (up) there, or run lockstep up -f")
+		s.Home = ""
 		for _, k := range []string{"home", "enter", "e"} {
 			s.Update(keyPress(k))
 		}
 		expect(instead)
+	})
+}
+
+// TestPaneOfAttachedStack: a screen that cannot look up changes shows the groups of the selected release in the pane; d says why.
+func TestPaneOfAttachedStack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		changes := &answerer{err: inspect.Unavailable("only the terminal of the run shows this")}
+		o := Options{Inspector: changes, Theme: dark, Release: func(string) (inspect.Cluster, []string) { return changes, nil }, Command: func(event.Command) {}, Attached: true}
+		var s *stack
+		o.Now = func() time.Time { return s.State.Now }
+		s = newStack(t.Context(), o)
+		s.Update(tea.WindowSizeMsg{Width: 160, Height: 45})
+		s.Update(batchMsg{events: recorded(t, "sandbox-stack", 75), more: true})
+		_, expect := stackScreen(t, s)
+		answered := func(msg tea.Msg) {
+			_, cmd := s.Update(msg)
+			for _, msg := range answers(cmd) {
+				s.Update(msg)
+			}
+		}
+		answered(keyPress("end"))
+		if text := ansi.Strip(s.View().Content); strings.Contains(text, "only the terminal") {
+			t.Errorf("the pane says only why it shows no changes:\n%s", text)
+		}
+		expect("2 groups, 3 objects", "web  waiting      Deployment/web")
+		answered(keyPress("d"))
+		expect("only the terminal of the run shows this")
+	})
+}
+
+// TestCauseInStack: l and v open the logs and the events of the object for which the selected release of a stack is in trouble.
+func TestCauseInStack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		cluster := &answerer{}
+		o := Options{Inspector: cluster, Theme: dark, Release: func(string) (inspect.Cluster, []string) { return cluster, nil }, Command: func(event.Command) {}}
+		var s *stack
+		o.Now = func() time.Time { return s.State.Now }
+		s = newStack(t.Context(), o)
+		s.Update(tea.WindowSizeMsg{Width: 100, Height: 30})
+		s.Update(batchMsg{events: recorded(t, "sandbox-stack", 75), more: true})
+		feed, expect := stackScreen(t, s)
+		footer := func() string { return strings.TrimRight(ansi.Strip(s.View().Content), "\n ") }
+		if text := footer(); strings.Contains(text, "l logs") {
+			t.Errorf("the logs of a release that is fine are offered:\n%s", text)
+		}
+		s.Update(keyPress("l"))
+		expect("press enter to open the release first")
+		release := s.State.Scopes["data/database"]
+		g := release.Find(release.Phases[0].Name, release.Groups()[0].ID)
+		o2 := g.Objects[len(g.Objects)-1].Object
+		feed(event.Event{Kind: event.KindObject, Scope: "data/database", Phase: g.Phase, Group: g.ID, Object: &o2, Status: event.Applied, Change: event.Created})
+		feed(event.Event{Kind: event.KindObject, Scope: "data/database", Phase: g.Phase, Group: g.ID, Object: &o2, Status: event.InProgress})
+		feed(event.Event{Kind: event.KindGroup, Scope: "data/database", Phase: g.Phase, Group: g.ID, Status: event.Failed, Object: &o2, Cause: "no image"})
+		feed(event.Event{Kind: event.KindRun, Scope: "data/database", Status: event.Held, Message: g.ID})
+		s.Sel = screen.Spot{Unit: event.Unit{Phase: "releases", Group: "data/database"}}
+		expect("v events  l logs")
+		for key, tab := range map[string]inspector.Tab{"l": inspector.TabLogs, "v": inspector.TabEvents} {
+			s.Update(keyPress(key))
+			m := s.boards["data/database"]
+			if s.open != "data/database" || !m.insp.Shown || m.insp.Tab != tab || m.insp.TargetObject().Object != o2 {
+				t.Errorf("%s opened %q, tab %d", key, s.open, m.insp.Tab)
+			}
+			s.Update(keyPress("esc"))
+			s.Update(keyPress("esc"))
+		}
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/theme"
 	"lockstep/ui/board/graph"
+	"lockstep/ui/board/inspector"
 )
 
 func (m *model) pauseOrResume() tea.Cmd {
@@ -138,6 +139,26 @@ func (m *model) failedHint(verb, detail string) string {
 func (m *model) inTrouble() bool {
 	n := m.Group()
 	return n != nil && m.openRelease == nil && m.insp.Connected() && !m.insp.Shown && (n.Degraded > 0 || n.Status == event.Failed || m.hasCause())
+}
+
+// cause returns the board with the object in trouble: of a stack, that of the selected release, else this one.
+func (m *model) cause() *model {
+	if n := m.Group(); m.release != nil && n != nil {
+		if release := m.release(n.ID); release != nil && release.inTrouble() {
+			return release
+		}
+	}
+	return m
+}
+
+// openCause returns an action that opens a tab about the object in trouble, or about the selection.
+func (m *model) openCause(t inspector.Tab) func() tea.Cmd {
+	return func() tea.Cmd {
+		if m.cause() != m {
+			return m.openRelease(m.Group().ID, t)
+		}
+		return m.insp.OpenTab(t)
+	}
 }
 
 // hasCause reports whether the target is in progress, and a diagnosis says why.

@@ -144,7 +144,7 @@ func (e *Edit) WhyNot() string {
 	return ""
 }
 
-// stackInstead says how to continue a stack with other values.
+// stackInstead says how to continue a stack with other values or charts.
 func (e *Edit) stackInstead() string {
 	all := e.Stack
 	if all == nil {
@@ -154,11 +154,15 @@ func (e *Edit) stackInstead() string {
 	if all.Over() {
 		abort = ""
 	}
-	file, again := op.Chart, text.Program+" "+op.Name+" -f "+op.Chart
+	file, again := op.Chart, text.Program+" "+op.Name+" -f "+op.Chart+" again with the same flags"
 	if file == "" || file == "-" {
-		file, again = "the file", "the command"
+		file, again = "the file", "the command again with the same flags"
 	}
-	return "a stack cannot be edited: change " + file + ", " + abort + "run " + again + " again with the same flags"
+	run := "run " + again
+	if e.Screen.Home == "home" && op.Name == "up" {
+		run = "press esc to go home and U (up) there, or " + run
+	}
+	return "a stack cannot be edited: change the chart or " + file + ", " + abort + run
 }
 
 // ValuesHint returns the footer's word for e, "" while the run cannot be edited.

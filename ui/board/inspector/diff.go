@@ -18,7 +18,8 @@ import (
 // maxDiffLines limits the fields' lines of one object in the diff of a group.
 const maxDiffLines, unlimited = 40, 1 << 20
 
-// lines returns the diff of the selected object, or of all objects of the group. brief leaves out the manifests of new objects.
+// lines returns the diff of the selected object, or of all objects of the group. brief leaves out the manifests of new objects, and
+// returns nothing if no object can be compared.
 func (c *changes) lines(s Subject, width int, brief bool) (out []canvas.Line) {
 	if c.source == nil {
 		return []canvas.Line{canvas.Plain(theme.Quiet, notConnected)}
@@ -31,6 +32,9 @@ func (c *changes) lines(s Subject, width int, brief bool) (out []canvas.Line) {
 		return []canvas.Line{canvas.Plain(theme.Quiet, "nothing to do")}
 	}
 	if why := common(all, func(a answer) string { return a.unavailable }); why != "" {
+		if brief {
+			return nil
+		}
 		return canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, why)}, width)
 	}
 	room := unlimited

@@ -34,8 +34,13 @@ func (i *Inspector) lines(width int) []canvas.Line {
 	return i.queryTab(s, width)
 }
 
-// Diff returns the diff of the selection for the pane.
-func (i *Inspector) Diff(width int) []canvas.Line { return i.changes.lines(i.Subject(), width, true) }
+// PaneDiff returns the diff of the selection for the pane, nil if it does not show one.
+func (i *Inspector) PaneDiff(width int) []canvas.Line {
+	if i.Group() == nil || !i.ShowsDiff() {
+		return nil
+	}
+	return i.changes.lines(i.Subject(), width, true)
+}
 
 // head returns the lines of the open tab that do not scroll.
 func (i *Inspector) head(width int) (out []canvas.Line) {

@@ -6,7 +6,6 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
-	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/graph"
 )
@@ -131,10 +130,10 @@ func (s *Screen) ShownObjects(n *graph.Node) []*event.ObjectState {
 // Visible returns the groups on the board, in plan order.
 func (s *Screen) Visible() []*graph.Node { return s.Graph.Select(s.Shown) }
 
-// Matches returns how many groups are on the board, "" without a filter.
+// Matches returns how many of the groups are on the board, "" without a filter.
 func (s *Screen) Matches() string {
 	if !s.Filter.On() {
 		return ""
 	}
-	return fmt.Sprintf("%d of %s", len(s.Filter.groups), text.Count(len(s.Graph.Nodes), s.State.GroupNoun()))
+	return fmt.Sprintf("%d of %d", len(s.Filter.groups), len(s.Graph.Nodes))
 }

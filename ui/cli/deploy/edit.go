@@ -85,7 +85,7 @@ func (e editor) Edit(ctx context.Context, text string, all bool) (inspect.Edited
 // user's formatting unless the file has all values.
 func (e editor) read(edited string, all bool) (values map[string]any, text string, err error) {
 	if err := yaml.Unmarshal([]byte(edited), &values); err != nil {
-		return nil, "", documents.ValuesError("values.yaml", []byte(edited), err) // the name of the file in the user's editor
+		return nil, "", invalidEdit(edited, err, e.op.Mask().Output)
 	}
 	before, err := e.op.Values(all)
 	if err != nil {
@@ -102,6 +102,21 @@ func (e editor) read(edited string, all bool) (values map[string]any, text strin
 	charts.ApplyChanges(userValues, before, values)
 	text, err = charts.YAML(userValues)
 	return userValues, text, err
+}
+
+// invalidEdit explains a YAML parser's error about an edited file, and shows the line with hide.
+func invalidEdit(edited string, err error, hide func(string) string) error {
+	data := []byte(edited)
+	invalid := documents.ValuesError("values.yaml", data, err) // the name of the file in the user's editor
+	n := documents.TemplateLine(data, err)
+	if n == 0 {
+		n, _ = documents.SyntaxError(data, err)
+	}
+	lines := strings.Split(edited, "\n")
+	if n == 0 || n > len(lines) {
+		return invalid
+	}
+	return fmt.Errorf("%w\n  %d | %s", invalid, n, hide(lines[n-1]))
 }
 
 // UserValues returns the user's values of an edited file, as YAML.

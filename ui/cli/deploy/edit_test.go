@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
 	"lockstep/engine/plan"
 	"lockstep/ui/cli/input"
 )
@@ -35,11 +37,18 @@ func TestValuesFile(t *testing.T) { // R46, R46a
 	}
 }
 
-// TestInvalidEdit: the error reads like the one about an invalid values file.
+// TestInvalidEdit: the error reads like the one about an invalid values file, and shows the line.
 func TestInvalidEdit(t *testing.T) { // R46
-	_, _, err := editor{}.read("# comment\na: b: c\n", false)
-	if want := `values file values.yaml:2: invalid YAML: unexpected ":"; check the indentation`; err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
+	hide := func(line string) string { return strings.ReplaceAll(line, "b", "(hidden)") }
+	for edited, want := range map[string]string{
+		"# comment\na: b: c\n":                     `values file values.yaml:2: invalid YAML: unexpected ":"; check the indentation` + "\n  2 | a: (hidden): c",
+		"a: 1\nc: {host: x.y.io}global:\n  d: e\n": "values file values.yaml:2: invalid YAML: expected a key; check the indentation\n  2 | c: {host: x.y.io}glo(hidden)al:",
+		"- a\n": "values file values.yaml: must be a mapping (key: value), but is a list",
+	} {
+		var values map[string]any
+		if err := invalidEdit(edited, yaml.Unmarshal([]byte(edited), &values), hide); err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }
 
