@@ -198,3 +198,13 @@ func TestLogOfAStackThatWaitsForAnApproval(t *testing.T) {
 		t.Errorf("no %q in\n%s", want, out.String())
 	}
 }
+
+// TestInstalledAgain: a release that no revision had deployed is installed by a later one, whose number is said.
+func TestInstalledAgain(t *testing.T) {
+	for message, want := range map[string]string{"revision 1": "", "revision 2": "revision 2"} {
+		g := &event.GroupState{Objects: []*event.ObjectState{{Change: event.Created, Message: message}}}
+		if verb, detail := releaseOutcome(g); verb != "installed" || detail != want {
+			t.Errorf("%s: %s (%s)", message, verb, detail)
+		}
+	}
+}
