@@ -269,15 +269,9 @@ func (l *library) run(do func(*helmclient.Client) error) error {
 	feed := &event.Feed{}
 	var events sync.WaitGroup
 	events.Go(func() {
-		for reader := feed.Reader(); ; {
-			batch, ok := reader.Next(context.Background())
-			if !ok {
-				return
-			}
-			for _, e := range batch {
-				if l.opts.Events != nil {
-					l.opts.Events(e)
-				}
+		for e := range feed.Reader().All(context.Background()) {
+			if l.opts.Events != nil {
+				l.opts.Events(e)
 			}
 		}
 	})

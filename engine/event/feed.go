@@ -2,6 +2,7 @@ package event
 
 import (
 	"context"
+	"iter"
 	"sync"
 	"time"
 )
@@ -183,6 +184,23 @@ func (r *Reader) Next(ctx context.Context) ([]Event, bool) {
 		case <-more:
 		case <-ctx.Done():
 			return nil, false
+		}
+	}
+}
+
+// All returns the events one by one until ctx is done, or until the feed is closed and all events were read.
+func (r *Reader) All(ctx context.Context) iter.Seq[Event] {
+	return func(yield func(Event) bool) {
+		for {
+			batch, ok := r.Next(ctx)
+			if !ok {
+				return
+			}
+			for _, e := range batch {
+				if !yield(e) {
+					return
+				}
+			}
 		}
 	}
 }

@@ -50,19 +50,13 @@ func TestFeedReadersGetAllEvents(t *testing.T) {
 		got := make(chan int)
 		for range 3 {
 			go func() {
-				r, count := f.Reader(), 0
-				for {
-					batch, ok := r.Next(context.Background())
-					if !ok {
-						got <- count
-						return
-					}
-					for _, e := range batch {
-						if count++; e.Seq != uint64(count) {
-							t.Errorf("event %d after %d", e.Seq, count-1)
-						}
+				count := 0
+				for e := range f.Reader().All(context.Background()) {
+					if count++; e.Seq != uint64(count) {
+						t.Errorf("event %d after %d", e.Seq, count-1)
 					}
 				}
+				got <- count
 			}()
 		}
 		for i := range n {

@@ -78,14 +78,8 @@ func BenchmarkApply(b *testing.B) {
 
 func applyAll(ctx context.Context, feed *event.Feed) {
 	var s event.State
-	for r := feed.Reader(); ; {
-		batch, ok := r.Next(ctx)
-		if !ok {
-			return
-		}
-		for _, e := range batch {
-			s.Apply(e)
-		}
+	for e := range feed.Reader().All(ctx) {
+		s.Apply(e)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"lockstep/engine/event"
 	"lockstep/engine/phrase"
@@ -230,22 +231,15 @@ func (s *Stack) runOperation(m *member, phase string, o plan.Object, op *operati
 
 // drive runs an operation, and calls on for each of its events.
 func drive(op *operation.Operation, on func(event.Event)) error {
-	relayed := make(chan struct{})
 	reader := op.Feed().Reader()
-	go func() {
-		defer close(relayed)
-		for {
-			events, ok := reader.Next(context.Background())
-			if !ok {
-				return
-			}
-			for _, e := range events {
-				on(e)
-			}
+	var relayed sync.WaitGroup
+	relayed.Go(func() {
+		for e := range reader.All(context.Background()) {
+			on(e)
 		}
-	}()
+	})
 	err := op.Run() // closes its feed
-	<-relayed
+	relayed.Wait()
 	return err
 }
 

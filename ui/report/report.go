@@ -24,29 +24,25 @@ func Follow(feed *event.Feed, consumers ...Consumer) *event.State {
 // Watch is like Follow, but also returns when ctx is done.
 func Watch(ctx context.Context, feed *event.Feed, consumers ...Consumer) *event.State {
 	state := &event.State{}
-	reader := feed.Reader()
-	for {
-		batch, ok := reader.Next(ctx)
-		if !ok {
-			return state
-		}
-		consume(state, batch, consumers)
+	for e := range feed.Reader().All(ctx) {
+		consume(state, e, consumers)
 	}
+	return state
 }
 
 // Replay passes recorded events to the consumers and returns the final state.
 func Replay(events []event.Event, consumers ...Consumer) *event.State {
 	state := &event.State{}
-	consume(state, events, consumers)
+	for _, e := range events {
+		consume(state, e, consumers)
+	}
 	return state
 }
 
-func consume(state *event.State, events []event.Event, consumers []Consumer) {
-	for _, e := range events {
-		state.Apply(e)
-		for _, c := range consumers {
-			c.Consume(e)
-		}
+func consume(state *event.State, e event.Event, consumers []Consumer) {
+	state.Apply(e)
+	for _, c := range consumers {
+		c.Consume(e)
 	}
 }
 

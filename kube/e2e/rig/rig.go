@@ -234,14 +234,8 @@ func (r *Rig) RunHeld(op *kube.Operation, end event.CommandName, fix func()) (ou
 
 // follow calls do with each event of a feed.
 func follow(feed *event.Feed, do func(event.Event)) {
-	for reader := feed.Reader(); ; {
-		batch, ok := reader.Next(context.Background())
-		if !ok {
-			return
-		}
-		for _, e := range batch {
-			do(e)
-		}
+	for e := range feed.Reader().All(context.Background()) {
+		do(e)
 	}
 }
 

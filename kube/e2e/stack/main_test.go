@@ -186,17 +186,11 @@ func (b stackRig) run(s *kube.Stack, err error, on func(event.Event)) (*event.St
 	go func() { over <- s.Run() }()
 	var state event.State
 	var all []event.Event
-	for {
-		events, ok := reader.Next(context.Background())
-		if !ok {
-			break
-		}
-		for _, e := range events {
-			state.Apply(e)
-			all = append(all, e)
-			if on != nil {
-				on(e)
-			}
+	for e := range reader.All(context.Background()) {
+		state.Apply(e)
+		all = append(all, e)
+		if on != nil {
+			on(e)
 		}
 	}
 	if err := <-over; (err == nil) != (state.Exit == 0) {
@@ -356,15 +350,10 @@ func runChildStack(text string) int {
 	reader := s.Feed().Reader()
 	go func() { _ = s.Run() }() // the last event has the result
 	out := json.NewEncoder(os.Stdout)
-	for {
-		events, ok := reader.Next(context.Background())
-		if !ok {
-			return 0
-		}
-		for _, ev := range events {
-			if err := out.Encode(ev); err != nil {
-				return 2
-			}
+	for e := range reader.All(context.Background()) {
+		if err := out.Encode(e); err != nil {
+			return 2
 		}
 	}
+	return 0
 }

@@ -115,12 +115,8 @@ func (f *fleet) operate(ctx context.Context, step string, n int) (events int, er
 	defer context.AfterFunc(ctx, func() { op.Command(event.Command{Name: event.Abort, Reason: "fleet was stopped"}) })()
 	var read sync.WaitGroup
 	read.Go(func() {
-		for reader := op.Feed().Reader(); ; {
-			batch, ok := reader.Next(context.Background())
-			if !ok {
-				return
-			}
-			events += len(batch)
+		for range op.Feed().Reader().All(context.Background()) {
+			events++
 		}
 	})
 	err = op.Run()
