@@ -12,13 +12,10 @@ import (
 	"lockstep/ui/report/format"
 )
 
-// SeverityInfo is the severity of a finding that needs no fix.
-const SeverityInfo = plan.SeverityInfo
-
 // Lint is the result of "lint".
 type Lint struct {
 	Charts []LintedChart `json:"charts"`
-	// Quiet hides findings of SeverityInfo in the text. Diff means that LintedChart.Fixed has not been written.
+	// Quiet hides findings of plan.SeverityInfo in the text. Diff means that LintedChart.Fixed has not been written.
 	Quiet, Diff bool `json:"-"`
 }
 
@@ -69,7 +66,7 @@ func (l Lint) text(Stream) string {
 			lines = append(lines, x.text(l.Diff)...)
 		}
 		for _, f := range c.Findings {
-			if !l.Quiet || f.Severity != SeverityInfo {
+			if !l.Quiet || f.Severity != plan.SeverityInfo {
 				lines = append(lines, f.String())
 			}
 		}

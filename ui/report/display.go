@@ -188,19 +188,14 @@ func Page(w io.Writer, text string) { _ = write(Safe(w), text) }
 // Styled is like Page, but keeps the control sequences of a style.
 func Styled(w io.Writer, style Style, text string) { _ = write(styled(w, style), text) }
 
-// jsonLines writes one event per line (events.md), with unsafe characters escaped. It ignores write errors.
+// jsonLines writes one event per line (events.md), with unsafe characters escaped. It ignores write errors. Each event is a single
+// Write, so that lines of concurrent writers do not mix.
 type jsonLines struct{ w io.Writer }
 
-func (j jsonLines) Consume(e event.Event) { _ = writeEvent(j.w, e) }
-
-// writeEvent uses a single Write so that lines of concurrent writers do not mix.
-func writeEvent(w io.Writer, e event.Event) error {
-	line, err := eventLine(e)
-	if err != nil {
-		return err
+func (j jsonLines) Consume(e event.Event) {
+	if line, err := eventLine(e); err == nil {
+		_, _ = j.w.Write(line)
 	}
-	_, err = w.Write(line)
-	return err
 }
 
 // eventLine returns an event as a line of JSON.

@@ -320,15 +320,7 @@ func (runs RunList) text(to Stream) string {
 			reasons = append(reasons, clean(r.Name+": "+r.inCluster()))
 		}
 	}
-	return unindent(tableIn(rows, to.Width, optional...)) + lines(reasons)
-}
-
-// lines returns texts, each on its own line.
-func lines(texts []string) (out string) {
-	for _, text := range texts {
-		out += text + "\n"
-	}
-	return out
+	return unindent(tableIn(rows, to.Width, optional...)) + joinLines(reasons)
 }
 
 // inCluster says how to see the whole of a run in the cluster.
@@ -378,5 +370,5 @@ func (l ClusterRuns) text(to Stream) string {
 			reasons = append(reasons, clean(r.Job+" is "+r.State+": "+r.Why))
 		}
 	}
-	return unindent(tableIn(rows, to.Width, 0, 6)) + lines(reasons)
+	return unindent(tableIn(rows, to.Width, 0, 6)) + joinLines(reasons)
 }

@@ -276,7 +276,7 @@ func (l *linted) helm(ctx context.Context, vals map[string]any, save func(dir st
 			continue
 		}
 		l.add(report.Finding{
-			Severity: cmp.Or(severities[m.Severity], report.SeverityInfo), Path: relabel(m.Path), Message: relabel(m.Err.Error()),
+			Severity: cmp.Or(severities[m.Severity], plan.SeverityInfo), Path: relabel(m.Path), Message: relabel(m.Err.Error()),
 		})
 	}
 	if len(result.Messages) == 0 {
@@ -320,14 +320,14 @@ func (l *linted) order(ctx context.Context, a *app, c *charts.Chart, vals map[st
 		_, implied := r.Ordered()
 		found = append(found, implied.Contradictions(p)...)
 		if plan.Unordered(p.Groups) && len(implied.Edges) > 0 {
-			found = append(found, plan.Finding{Severity: report.SeverityInfo, Rule: "R60", Chart: c.Name(), Message: c.Name() + ": " + input.NoOrder(l.Chart)})
+			found = append(found, plan.Finding{Severity: plan.SeverityInfo, Rule: "R60", Chart: c.Name(), Message: c.Name() + ": " + input.NoOrder(l.Chart)})
 		}
 	}
 	for _, f := range found {
 		l.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
 	}
 	for _, s := range r.Incompatible {
-		l.add(report.Finding{Severity: report.SeverityInfo, Rule: s.Rule, Message: s.String()})
+		l.add(report.Finding{Severity: plan.SeverityInfo, Rule: s.Rule, Message: s.String()})
 	}
 	return nil
 }
@@ -335,7 +335,7 @@ func (l *linted) order(ctx context.Context, a *app, c *charts.Chart, vals map[st
 // severity returns the severity of a chart loader's warning (R37).
 func severity(rule string) string {
 	if rule == "R34a" {
-		return report.SeverityInfo
+		return plan.SeverityInfo
 	}
 	return plan.SeverityOf(rule)
 }
