@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
@@ -241,20 +243,19 @@ func sentence(err error) error {
 
 // lookAgain checks all releases at the end, unless nothing has happened since the last check.
 func (s *Stack) lookAgain() error {
-	var wg sync.WaitGroup
 	errs := make([]error, len(s.members))
-	slots := make(chan struct{}, maxChecks)
+	var checks errgroup.Group
+	checks.SetLimit(maxChecks)
 	for n, m := range s.members {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
+		checks.Go(func() error {
 			if err := s.lookAt(m, phaseReleases); err != nil {
 				errs[n] = fmt.Errorf("release %s %w", m.id, err)
 				s.setWhy(m, err)
 			}
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = checks.Wait() // no function fails
 	return namedInOutcome(errors.Join(errs...))
 }
 

@@ -124,20 +124,22 @@ func (s *Stack) checkIdentities() error {
 	return nil
 }
 
+// clusterObject is an object of a cluster.
+type clusterObject struct {
+	cluster connect.ClusterID
+	object  plan.Object
+}
+
 // checkSharedObjects returns an error for each pair of releases that have an object in common. A hook's object belongs to no
 // release, so releases that run one after another can each have it; two that may run at the same time would replace the
 // other's hook while it runs. If only a rollback would run one of the hooks, and the run does not roll back on failure, it is
 // a warning: a command may still roll back.
 func (s *Stack) checkSharedObjects() (found []plan.Warning, errs []error) {
-	type key struct {
-		cluster connect.ClusterID
-		plan.Object
-	}
 	type pair [2]*member
-	uses, reported, unlikely, warnings := map[key][]use{}, map[pair]bool{}, []pair{}, map[pair]plan.Warning{}
+	uses, reported, unlikely, warnings := map[clusterObject][]use{}, map[pair]bool{}, []pair{}, map[pair]plan.Warning{}
 	for _, m := range s.members {
 		for o, here := range s.usesOf(m) {
-			k := key{m.cluster, o}
+			k := clusterObject{m.cluster, o}
 			for _, other := range uses[k] {
 				both, hook := pair{other.member, m}, here.hook || other.hook
 				switch err := sharedObject(m, other.member, o, hook); {
@@ -230,15 +232,11 @@ func sharedObject(m, other *member, o plan.Object, hook bool) error {
 // checkHandovers returns an error for each release that removes an object while another one takes it over, if nothing says which comes
 // first: a removal that comes first deletes it with its data.
 func (s *Stack) checkHandovers() (errs []error) {
-	type key struct {
-		cluster connect.ClusterID
-		plan.Object
-	}
-	takers := map[key]*member{}
+	takers := map[clusterObject]*member{}
 	for _, m := range s.members {
 		if m.own != nil {
 			for o := range m.own.TakenOver {
-				takers[key{m.cluster, o}] = m
+				takers[clusterObject{m.cluster, o}] = m
 			}
 		}
 	}
@@ -247,7 +245,7 @@ func (s *Stack) checkHandovers() (errs []error) {
 			continue
 		}
 		for _, o := range slices.SortedFunc(maps.Keys(m.own.Removed), plan.Object.Compare) {
-			if to := takers[key{m.cluster, o}]; to != nil && !m.own.Removed[o].Keeps && !inOrder(m, to) {
+			if to := takers[clusterObject{m.cluster, o}]; to != nil && !m.own.Removed[o].Keeps && !inOrder(m, to) {
 				errs = append(errs, fmt.Errorf("%s: release %s removes %s and release %s takes it over, in no order: it could be deleted with its data; "+
 					"let %[2]s need %[4]s to hand it over, or %[4]s need %[2]s to create it again", m.At, m.id, o, to.id))
 				break

@@ -112,10 +112,10 @@ func Order(file *helmfile.File) ([]*plan.Group, error) {
 	}
 	deploy, _ := s.split()
 	s.addSteps()
-	if err := s.findCommands(func(*step) bool { return true }); err != nil {
+	if err := s.findCommands(anyStep); err != nil {
 		return nil, err
 	}
-	order := s.aroundAll(s.withSteps(makeGroups(deploy, false), func(*step) bool { return true }))
+	order := s.aroundAll(s.withSteps(makeGroups(deploy, false), anyStep))
 	for _, g := range order {
 		g.Objects, g.Waves = []plan.Object{}, nil
 	}

@@ -157,10 +157,9 @@ func (s *Stack) result(ctx context.Context, m *member) event.ReleaseResult {
 	if f.absent && !f.started { // a failed read leaves what planning has seen
 		f.record.Newer, _ = operation.Newest(ctx, m.client, s.common(m))
 	}
-	r := event.ReleaseResult{
+	return event.ReleaseResult{
 		Release: m.id, Result: resultOf(f), Revision: f.record.Revision, Status: f.record.Status, Newer: f.record.Newer, Changed: f.changedBy(), Reason: why,
 	}
-	return r
 }
 
 // countedResults are the results in the order in which they are counted.

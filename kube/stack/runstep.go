@@ -269,7 +269,7 @@ func (s *Stack) runFinally(cause error) {
 // failedGroup returns the group of a release that has failed, or that of a hook right before it; nil if there is none.
 func (s *Stack) failedGroup(m *member) *event.GroupState {
 	ids := []string{m.id}
-	for _, st := range s.stepsAt(m, func(*step) bool { return true }, helmfile.Presync, helmfile.Preuninstall) {
+	for _, st := range s.stepsAt(m, anyStep, helmfile.Presync, helmfile.Preuninstall) {
 		ids = append(ids, st.id)
 	}
 	for _, id := range ids {

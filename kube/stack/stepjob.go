@@ -174,7 +174,7 @@ func (s *Stack) tidyJobs() {
 
 // StepPermissions returns the permissions that the hooks with an image need in a cluster.
 func (s *Stack) StepPermissions(cluster connect.ClusterID) permissions.Set {
-	return s.stepPermissions(cluster, func(*step) bool { return true })
+	return s.stepPermissions(cluster, anyStep)
 }
 
 func (s *Stack) stepPermissions(cluster connect.ClusterID, of func(*step) bool) permissions.Set {

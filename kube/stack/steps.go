@@ -137,6 +137,9 @@ func (s *Stack) planned(st *step) bool {
 	return s.plannedOperation(st.member) != nil && !s.isUnchanged(st.member) || s.leftOver(st) || st.hook.Image != nil && s.begunBefore(st.member)
 }
 
+// anyStep accepts the steps that are not part of the run, too.
+func anyStep(*step) bool { return true }
+
 // stepsAt returns the steps of a release, or of the whole stack, at some events, in the order of the events.
 func (s *Stack) stepsAt(m *member, planned func(*step) bool, events ...string) (found []*step) {
 	for _, event := range events {
@@ -183,8 +186,10 @@ func chain(steps []*step) (groups []*plan.Group) {
 
 func (st *step) group() *plan.Group {
 	fact := st.fact
-	g := &plan.Group{ID: st.id, Chart: st.id, Name: st.hook.Name, After: []string{}, Objects: []plan.Object{st.object()}, Waves: []plan.Wave{{Count: 1}}, Step: &fact, NoReturn: st.hook.NoReturn}
-	return g
+	return &plan.Group{
+		ID: st.id, Chart: st.id, Name: st.hook.Name, After: []string{}, Objects: []plan.Object{st.object()}, Waves: []plan.Wave{{Count: 1}},
+		Step: &fact, NoReturn: st.hook.NoReturn,
+	}
 }
 
 // object returns the object that represents the step in its group.
@@ -225,13 +230,12 @@ func (s *Stack) withSteps(releases []*plan.Group, planned func(*step) bool) []*p
 
 // aroundAll adds the steps before and after all releases to their groups, for a drawing of the whole order.
 func (s *Stack) aroundAll(releases []*plan.Group) []*plan.Group {
-	all := func(*step) bool { return true }
-	first, last := s.stepsAt(nil, all, helmfile.Prepare), []*step{}
+	first, last := s.stepsAt(nil, anyStep, helmfile.Prepare), []*step{}
 	for _, m := range s.members {
-		first = append(first, s.stepsAt(m, all, helmfile.Prepare, helmfile.Preapply)...)
-		last = append(last, s.stepsAt(m, all, helmfile.Cleanup)...)
+		first = append(first, s.stepsAt(m, anyStep, helmfile.Prepare, helmfile.Preapply)...)
+		last = append(last, s.stepsAt(m, anyStep, helmfile.Cleanup)...)
 	}
-	before, after := chain(first), chain(append(last, s.stepsAt(nil, all, helmfile.Cleanup)...))
+	before, after := chain(first), chain(append(last, s.stepsAt(nil, anyStep, helmfile.Cleanup)...))
 	ends := map[string]bool{}
 	for _, g := range releases {
 		ends[g.ID] = true
