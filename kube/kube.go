@@ -207,31 +207,27 @@ func (c *Client) PrepareView(ctx context.Context, name, namespace string, revisi
 // PrepareStack plans the operations of all releases. It writes nothing. The caller must run or close
 // the Stack. connectTo returns the client for a context, "" for the current one.
 func PrepareStack(ctx context.Context, o StackOptions, connectTo func(context string) (*Client, error)) (*Stack, error) {
-	return stack.Prepare(ctx, o, func(context string) (*connect.Client, error) {
-		c, err := connectTo(context)
-		if err != nil {
-			return nil, err
-		}
-		return c.Client, nil
-	})
+	return stack.Prepare(ctx, o, inner(connectTo))
 }
 
 // Connections returns the client of each release of a helmfile, in the order of the file, for commands that only read. It returns an
 // error if two entries of the file are the same release (S10). connectTo is as for PrepareStack.
 func Connections(ctx context.Context, file *helmfile.File, connectTo func(context string) (*Client, error)) (all []*Client, err error) {
-	clients := map[*connect.Client]*Client{}
-	found, err := stack.Connections(ctx, file, func(context string) (*connect.Client, error) {
+	found, err := stack.Connections(ctx, file, inner(connectTo))
+	for _, c := range found {
+		all = append(all, &Client{c})
+	}
+	return all, err
+}
+
+func inner(connectTo func(context string) (*Client, error)) stack.Connect {
+	return func(context string) (*connect.Client, error) {
 		c, err := connectTo(context)
 		if err != nil {
 			return nil, err
 		}
-		clients[c.Client] = c
 		return c.Client, nil
-	})
-	for _, c := range found {
-		all = append(all, clients[c])
 	}
-	return all, err
 }
 
 // WriteRoles prints, as YAML, a ServiceAccount with exactly the permissions to install, upgrade, roll back,
