@@ -111,11 +111,7 @@ func (c *Client) KubectlFlags() []string {
 	if file := c.settings.KubeConfig; file != "" && file != os.Getenv("KUBECONFIG") {
 		flags = append(flags, "--kubeconfig", file)
 	}
-	name := c.settings.KubeContext
-	if raw, err := c.Getter.ToRawKubeConfigLoader().RawConfig(); err == nil && name == "" {
-		name = raw.CurrentContext
-	}
-	if name != "" {
+	if name := c.selectedContext(); name != "" {
 		flags = append(flags, "--context", name)
 	}
 	return flags
@@ -123,18 +119,26 @@ func (c *Client) KubectlFlags() []string {
 
 // ContextName returns the name of the kubeconfig's context, or the server's address if there is none.
 func (c *Client) ContextName() string {
-	if c.settings.KubeContext != "" {
-		return c.settings.KubeContext
-	}
-	raw, err := c.Getter.ToRawKubeConfigLoader().RawConfig()
-	if err == nil && raw.CurrentContext != "" {
-		return raw.CurrentContext
+	if name := c.selectedContext(); name != "" {
+		return name
 	}
 	config, err := c.Getter.ToRESTConfig()
 	if err != nil {
 		return ""
 	}
 	return config.Host
+}
+
+// selectedContext returns --kube-context, else the current context of the kubeconfig, "" if there is none.
+func (c *Client) selectedContext() string {
+	if c.settings.KubeContext != "" {
+		return c.settings.KubeContext
+	}
+	raw, err := c.Getter.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return ""
+	}
+	return raw.CurrentContext
 }
 
 // Impersonates reports whether requests impersonate another user (--kube-as-user).

@@ -70,10 +70,7 @@ func (c *Client) kubeconfigFiles() []string {
 // Kubeconfig returns a KUBECONFIG with which programs use the context of the connection as the current one, also if somebody selects
 // another one meanwhile. For that it writes a file to a folder. It returns "" if there is no context, as in a pod.
 func (c *Client) Kubeconfig(folder string) (string, error) {
-	name := c.settings.KubeContext
-	if raw, err := c.Getter.ToRawKubeConfigLoader().RawConfig(); err == nil && name == "" {
-		name = raw.CurrentContext
-	}
+	name := c.selectedContext()
 	if name == "" {
 		return "", nil
 	}
