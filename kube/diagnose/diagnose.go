@@ -214,9 +214,7 @@ func (b *reportBuilder) details() event.Details {
 	for _, p := range failing[:len(failing)-d.MorePods] {
 		d.Pods = append(d.Pods, event.FailingPod{Name: p.Name, Why: p.Why})
 	}
-	for _, e := range b.Events[max(0, len(b.Events)-maxEvents):] {
-		d.Events = append(d.Events, event.ClusterEvent(e))
-	}
+	d.Events = append(d.Events, b.Events[max(0, len(b.Events)-maxEvents):]...)
 	if len(failing) > 0 && failing[0].severity > starting {
 		d.Pod, d.Container = failing[0].Name, failing[0].culprit
 		if c := failing[0].container(failing[0].culprit); c.Ended {

@@ -278,7 +278,7 @@ func TestEventsAreAggregated(t *testing.T) {
 	if len(events) != 2 || events[0].Count != 4 || events[1].Reason != "Last" {
 		t.Fatalf("%v", events)
 	}
-	if s := events[0].String(); !strings.HasSuffix(s, " Pod/p BackOff: again (×4)") {
+	if s := phrase.ClusterEvent(events[0]); !strings.HasSuffix(s, " Pod/p BackOff: again (×4)") {
 		t.Error(s)
 	}
 }
@@ -289,7 +289,7 @@ func TestEventsOfSeveralPods(t *testing.T) {
 		return Event{Object: "Pod/" + pod, Reason: "Failed", Message: "Error: ErrImagePull", Count: count}
 	}
 	merged := aggregate([]Event{event("api-1", 2), event("api-2", 1), event("api-1", 1), event("api-3", 2)})
-	if len(merged) != 1 || !strings.HasSuffix(merged[0].String(), " Pod/api-1 Failed: Error: ErrImagePull (×6 in 3 pods)") {
+	if len(merged) != 1 || !strings.HasSuffix(phrase.ClusterEvent(merged[0]), " Pod/api-1 Failed: Error: ErrImagePull (×6 in 3 pods)") {
 		t.Errorf("%v", merged)
 	}
 }

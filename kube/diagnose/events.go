@@ -18,16 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
-	"lockstep/engine/phrase"
 	"lockstep/engine/plan"
 	"lockstep/kube/status"
 )
 
 // Event is a Kubernetes event about an object.
-type Event event.ClusterEvent
-
-// String formats the event as one line with the time of day.
-func (e Event) String() string { return phrase.ClusterEvent(event.ClusterEvent(e)) }
+type Event = event.ClusterEvent
 
 // ref identifies the involved object of events.
 type ref struct {

@@ -233,19 +233,19 @@ func (b *reportBuilder) newestWarning() *Event {
 }
 
 // warnsAbout reports whether the event is a warning about a pod. FailedScheduling does not count once the pod has a node.
-func (e Event) warnsAbout(p Pod) bool {
+func warnsAbout(e Event, p Pod) bool {
 	return e.Warning && e.Object == "Pod/"+p.Name && !(e.Reason == "FailedScheduling" && p.Node != "")
 }
 
 // warningAbout returns the newest warning about a pod with the given reason, or with any if that is "".
 func (b *reportBuilder) warningAbout(p Pod, reason string) *Event {
-	return newest(b.Events, func(e Event) bool { return e.warnsAbout(p) && (reason == "" || e.Reason == reason) })
+	return newest(b.Events, func(e Event) bool { return warnsAbout(e, p) && (reason == "" || e.Reason == reason) })
 }
 
 // startupWarning returns the newest warning about a pod. A timeout counts only if there is nothing else.
 func (b *reportBuilder) startupWarning(p Pod) *Event {
 	return cmp.Or(newest(b.Events, func(e Event) bool {
-		return e.warnsAbout(p) && !strings.Contains(e.Message, "timed out waiting for the condition")
+		return warnsAbout(e, p) && !strings.Contains(e.Message, "timed out waiting for the condition")
 	}), b.warningAbout(p, ""))
 }
 

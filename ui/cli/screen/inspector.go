@@ -134,12 +134,11 @@ func (i inspector) Events(ctx context.Context, o plan.Object) ([]event.ClusterEv
 		return nil, err
 	}
 	events, err := i.diagnoser.Events(ctx, o)
-	out := make([]event.ClusterEvent, len(events))
-	for n, e := range events {
+	for n := range events {
+		e := &events[n]
 		e.Object, e.Reason, e.Message = i.mask.Text(e.Object), i.mask.Text(e.Reason), i.mask.Text(e.Message)
-		out[n] = event.ClusterEvent(e)
 	}
-	return out, err
+	return events, err
 }
 
 func (i inspector) Pods(ctx context.Context, o plan.Object) ([]inspect.Pod, error) {
