@@ -77,7 +77,7 @@ func HookConflicts(ctx context.Context, b *manifest.Builder, rel *release.Releas
 			continue
 		}
 		for _, i := range kept[h] {
-			if err := f.checkLeft(b, h, b.Fact(i), checks); err != nil {
+			if err := f.checkLeft(h, b.Fact(i), checks); err != nil {
 				return f, err
 			}
 		}
@@ -87,7 +87,7 @@ func HookConflicts(ctx context.Context, b *manifest.Builder, rel *release.Releas
 }
 
 // checkLeft checks an object that a hook does not replace.
-func (f *HookFindings) checkLeft(b *manifest.Builder, h *release.Hook, fact *manifest.Fact, checks HookChecks) (err error) {
+func (f *HookFindings) checkLeft(h *release.Hook, fact *manifest.Fact, checks HookChecks) (err error) {
 	if fact.Before().Terminating || !fact.MadeByHook() {
 		return nil
 	}
