@@ -64,17 +64,14 @@ func visitSetFlags(cmd *cobra.Command, visit func(name string, words []string), 
 // flagValues returns the values of a flag, one for each time that it must be set. show hides the
 // secrets in a value.
 func flagValues(f *pflag.Flag, show func(string) string) []string {
-	list, isList := f.Value.(pflag.SliceValue)
 	kind := f.Value.Type()
-	switch {
-	case kind == "bool":
+	switch kind {
+	case "bool":
 		return []string{f.Value.String()}
-	case kind == "stringToString":
+	case "stringToString":
 		return pairValues(f, show)
-	case !isList:
-		return []string{show(f.Value.String())}
 	}
-	values := slices.Clone(list.GetSlice())
+	values := slices.Clone(Values(f))
 	for i, v := range values {
 		if values[i] = show(v); kind == "stringSlice" {
 			values[i] = QuoteCSV(values[i])
@@ -132,15 +129,19 @@ func CheckNamespace(cmd *cobra.Command) error {
 	return charts.CheckNamespace(source, f.Value.String())
 }
 
+// Values returns the values of a flag, several if it is a list.
+func Values(f *pflag.Flag) []string {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return list.GetSlice()
+	}
+	return []string{f.Value.String()}
+}
+
 // ConnectionArgs returns the flags that select the cluster of a command, for another command that this process runs. show hides
 // secrets in a value; without it, the flags must not be shown.
 func ConnectionArgs(cmd *cobra.Command, show func(flag, value string) string) (args []string) {
 	cmd.InheritedFlags().Visit(func(f *pflag.Flag) {
-		values := []string{f.Value.String()}
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			values = list.GetSlice()
-		}
-		for _, v := range values {
+		for _, v := range Values(f) {
 			if show != nil {
 				v = show(f.Name, v)
 			}

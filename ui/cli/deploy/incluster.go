@@ -338,11 +338,7 @@ func (p *packedRun) commandLine(cmd *cobra.Command, name, namespace string, r ru
 		if slices.Contains(localFlags, f.Name) {
 			return
 		}
-		values := []string{f.Value.String()}
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			values = list.GetSlice()
-		}
-		for _, v := range values {
+		for _, v := range command.Values(f) {
 			args = append(args, "--"+f.Name+"="+v)
 		}
 	})

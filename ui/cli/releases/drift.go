@@ -20,6 +20,7 @@ import (
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
 	"lockstep/ui/report"
+	"lockstep/ui/report/format"
 	"lockstep/ui/report/reportfile"
 )
 
@@ -152,14 +153,14 @@ func (a *app) repairAll(cmd *cobra.Command, found []inspect.Drift, how command.R
 	code := command.ExitAborted // unless a repair failed otherwise
 	for _, r := range todo {
 		if a.Signals.Interrupted() {
-			failed = append(failed, releaseID(r))
+			failed = append(failed, format.DriftRelease(r))
 			continue
 		}
 		err := a.Signals.Cause(a.repairDrift(cmd, r, how))
 		if err == nil {
 			continue
 		}
-		failed = append(failed, releaseID(r))
+		failed = append(failed, format.DriftRelease(r))
 		if command.ExitCode(err) != command.ExitAborted {
 			code = command.ExitFailed
 		}
@@ -168,7 +169,7 @@ func (a *app) repairAll(cmd *cobra.Command, found []inspect.Drift, how command.R
 			return command.Exit(code, why)
 		}
 		if why != nil {
-			a.Display(cmd).Warn(fmt.Sprintf("%s is not repaired: %v", releaseID(r), new(mask.Mask).Error(why)))
+			a.Display(cmd).Warn(fmt.Sprintf("%s is not repaired: %v", format.DriftRelease(r), new(mask.Mask).Error(why)))
 		}
 	}
 	if len(failed) == 0 {
@@ -178,11 +179,6 @@ func (a *app) repairAll(cmd *cobra.Command, found []inspect.Drift, how command.R
 		code = command.ExitAborted
 	}
 	return command.Exit(code, fmt.Errorf("%d of %d releases were not repaired: %s", len(failed), len(todo), strings.Join(failed, ", ")))
-}
-
-// releaseID names a release among those of several namespaces and contexts (S6).
-func releaseID(r inspect.Drift) string {
-	return strings.TrimPrefix(r.Context+"/"+r.Namespace+"/"+r.Release, "/")
 }
 
 // repairDrift repairs a release where it was compared.

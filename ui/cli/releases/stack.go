@@ -6,9 +6,9 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	helmcli "helm.sh/helm/v4/pkg/cli"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	"helm.sh/helm/v4/pkg/storage/driver"
@@ -37,18 +37,17 @@ func (a *app) stackStatus(cmd *cobra.Command, flags *input.HelmfileFlags) error 
 	}
 	rows := make([]report.ReleaseStatus, len(file.Releases))
 	errs := make([]error, len(rows))
-	slots := make(chan struct{}, maxReads)
-	var wg sync.WaitGroup
+	var reads errgroup.Group
+	reads.SetLimit(maxReads)
 	for i, rel := range file.Releases {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
+		reads.Go(func() error {
 			if rows[i], errs[i] = readStatus(cmd.Context(), clients[i], rel); errs[i] != nil {
 				rows[i].Status, errs[i] = "unknown", helmfile.Locate(rel.At, rel.ID(), errs[i])
 			}
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = reads.Wait() // no function fails
 	failed := errors.Join(errs...)
 	if failed != nil && !slices.Contains(errs, nil) {
 		return failed

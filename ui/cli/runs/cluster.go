@@ -32,8 +32,7 @@ func (a *app) listClusterRuns(cmd *cobra.Command, allNamespaces bool) error {
 	if err != nil {
 		return err
 	}
-	list := report.ClusterRuns{Runs: []report.ClusterRun{}, Namespace: namespace}
-	list.Runs = make([]report.ClusterRun, len(found))
+	list := report.ClusterRuns{Runs: make([]report.ClusterRun, len(found)), Namespace: namespace}
 	var reading errgroup.Group
 	reading.SetLimit(8)
 	for i, r := range found {

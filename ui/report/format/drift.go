@@ -29,6 +29,9 @@ func DriftValues(f inspect.DriftedField) string {
 	return from + " → " + to
 }
 
+// DriftRelease names a release among those of several namespaces and contexts (S6): CONTEXT/NAMESPACE/NAME, without an unknown context.
+func DriftRelease(d inspect.Drift) string { return text.Join("/", d.Context, d.Namespace, d.Release) }
+
 // DriftAuthor says who has a field now, and when that manager last wrote: " (kubectl scale, 2026-03-01 12:00:00)"; "" if that is
 // unknown.
 func DriftAuthor(f inspect.DriftedField) string {

@@ -16,15 +16,12 @@ func (f ScanFiles) Drift(releases []inspect.Drift) error {
 	return f.write(func() []byte { return driftSARIF(releases) }, func() []byte { return driftJUnit(releases) })
 }
 
-// releasePath identifies a release: CONTEXT/NAMESPACE/NAME, without an unknown context.
-func releasePath(d inspect.Drift) string { return text.Join("/", d.Context, d.Namespace, d.Release) }
-
 // driftJUnit returns a suite for each release, with a case for each object: a failure if it differs, an error if it could not be
 // compared.
 func driftJUnit(releases []inspect.Drift) []byte {
 	all := junitSuites{junitHead: junitHead{Name: "lockstep drift", Time: junitTime(0)}}
 	for _, r := range releases {
-		s := junitSuite{junitHead: junitHead{Name: text.Line(releasePath(r)), Time: junitTime(0)}}
+		s := junitSuite{junitHead: junitHead{Name: text.Line(format.DriftRelease(r)), Time: junitTime(0)}}
 		if r.Error != "" {
 			s.Cases = append(s.Cases, junitCase{Class: s.Name, Name: "release", Time: s.Time, Error: newJunitProblem("error", r.Error)})
 		}
@@ -58,8 +55,8 @@ func driftSARIF(releases []inspect.Drift) []byte {
 		{"drift/unknown", sarifText{"A release or an object could not be compared"}},
 	}}}}
 	add := func(r inspect.Drift, rule, level, object, pointer, message string) {
-		l := sarifLocation{Logical: []sarifLogical{{text.Join("/", releasePath(r), object) + pointer, "resource"}}}
-		l.Physical.Artifact.URI = releasePath(r)
+		l := sarifLocation{Logical: []sarifLogical{{text.Join("/", format.DriftRelease(r), object) + pointer, "resource"}}}
+		l.Physical.Artifact.URI = format.DriftRelease(r)
 		if at := strings.LastIndex(r.At, ":"); at > 0 {
 			line, _ := strconv.Atoi(r.At[at+1:]) // it is one
 			l.Physical.Artifact.URI, l.Physical.Region = filepath.ToSlash(r.At[:at]), &sarifRegion{line}
