@@ -325,8 +325,8 @@ func (s *State) FailedGroups() (n int) {
 	return n
 }
 
-// Counts has the numbers of objects in all phases, in total and by state.
-type Counts struct{ Total, Done, Active, Failed, Waiting int }
+// Counts has the numbers of objects: of all, and of those that are ready or gone.
+type Counts struct{ Total, Done int }
 
 // StackCounts count the releases and the hooks of a stack.
 type StackCounts struct{ Releases, Hooks Counts }
@@ -339,7 +339,7 @@ func (s *State) CountStack() (n StackCounts) {
 			c = &n.Hooks
 		}
 		for _, o := range g.Objects {
-			c.add(o.Status)
+			c.add(o)
 		}
 	}
 	return n
@@ -365,23 +365,16 @@ func (s *State) Count() Counts {
 				} else if o.Object == created {
 					continue
 				}
-				c.add(o.Status)
+				c.add(o)
 			}
 		}
 	}
 	return c
 }
 
-func (c *Counts) add(s Status) {
+func (c *Counts) add(o *ObjectState) {
 	c.Total++
-	switch s {
-	case Ready, Gone:
+	if o.Done() {
 		c.Done++
-	case Waiting:
-		c.Waiting++
-	case Failed:
-		c.Failed++
-	default:
-		c.Active++
 	}
 }
