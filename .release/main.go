@@ -6,6 +6,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -144,10 +145,7 @@ func writeLicenses(out io.Writer, modules []module) error {
 	under := map[string][]string{} // modules by licence text
 	var order, missing []string
 	for _, m := range modules {
-		ids := strings.Join(m.licenses, " ")
-		if ids == "" {
-			ids = "see the text below"
-		}
+		ids := cmp.Or(strings.Join(m.licenses, " "), "see the text below")
 		fmt.Fprintf(out, "%s %s: %s\n", m.name, m.version, ids)
 		texts, err := licenseTexts(m.dir)
 		if err != nil {

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -99,10 +100,7 @@ func (r *reader) fieldReference(n *node, stem string, at refs.Field, byName map[
 	}
 	for _, to := range byName[name] {
 		o := to.name()
-		namespace := at.At("namespace").Text()
-		if namespace == "" {
-			namespace = n.name().Namespace
-		}
+		namespace := cmp.Or(at.At("namespace").Text(), n.name().Namespace)
 		switch {
 		case to == n || o.Namespace != namespace && o.Namespace != "":
 		case kind != "" && (kind != o.Kind || group != "" && group != o.Group):

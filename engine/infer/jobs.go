@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -198,10 +199,7 @@ var databaseURL = regexp.MustCompile(`(?i)\b(?:jdbc:[a-z]+|` + strings.Join(data
 func (r *reader) databases(n *node) map[hostRef]string {
 	found := map[hostRef]string{}
 	for _, host := range n.hosts {
-		s := r.byObject[host.service]
-		if s == nil {
-			s = r.createdServices[host.service]
-		}
+		s := cmp.Or(r.byObject[host.service], r.createdServices[host.service])
 		if s == nil || slices.Contains(r.serversOf(s), n) {
 			continue
 		}

@@ -1,6 +1,7 @@
 package refs
 
 import (
+	"cmp"
 	"strings"
 
 	"lockstep/engine/plan"
@@ -60,9 +61,7 @@ func (f *finder) binding(o Field) {
 			continue
 		}
 		to := plan.Object{Kind: account.Kind, Namespace: s.At("namespace").Text(), Name: s.At("name").Text()}
-		if to.Namespace == "" {
-			to.Namespace = f.object.Namespace
-		}
+		to.Namespace = cmp.Or(to.Namespace, f.object.Namespace)
 		f.add(Subject, to, s.At("name").Path)
 	}
 }

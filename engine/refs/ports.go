@@ -1,6 +1,7 @@
 package refs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,10 +30,7 @@ func samePorts(list Field, number string) (shared []string) {
 	ports := map[string][]string{}
 	for _, p := range list.Each() {
 		n := fmt.Sprint(p.At(number).Value)
-		protocol := p.At("protocol").Text()
-		if protocol == "" {
-			protocol = "TCP"
-		}
+		protocol := cmp.Or(p.At("protocol").Text(), "TCP")
 		if !slices.Contains(order, n) {
 			order = append(order, n)
 		}

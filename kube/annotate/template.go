@@ -1,6 +1,7 @@
 package annotate
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -211,9 +212,7 @@ func splitLines(raw string, top *branch, actions []*action, branches []*branch) 
 			next++
 		}
 		l.add(&bare, raw[from:l.end], seen)
-		if l.at == nil {
-			l.at = now
-		}
+		l.at = cmp.Or(l.at, now)
 		now = seen
 		l.bare = strings.TrimRight(bare.String(), " \t")
 		l.text = strings.TrimLeft(l.bare, " ")

@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,9 +74,7 @@ func NewGuard(l Limits) *Guard {
 			l.Memory = min(l.Memory, left/4) // a reserve, because an abandoned rendering continues for a moment
 		}
 	}
-	if l.Time == 0 {
-		l.Time = defaultLimits.Time
-	}
+	l.Time = cmp.Or(l.Time, defaultLimits.Time)
 	return &Guard{limits: l}
 }
 

@@ -86,10 +86,7 @@ func (d Document) identity(namespace string, namespaced Scope) plan.Object {
 		}
 	}
 	if namespaced(gvk) {
-		o.Namespace = d.Object.GetNamespace()
-		if o.Namespace == "" {
-			o.Namespace = namespace
-		}
+		o.Namespace = cmp.Or(d.Object.GetNamespace(), namespace)
 	}
 	return o
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 	"time"
@@ -69,12 +70,8 @@ func TestPodRuns(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			o, runs := owner{"shop", "Deployment", "web"}, podRuns{}
-			if c.kind != "" {
-				o.kind = c.kind
-			}
-			if c.policy == "" {
-				c.policy = always
-			}
+			o.kind = cmp.Or(c.kind, o.kind)
+			c.policy = cmp.Or(c.policy, always)
 			for _, s := range c.seen {
 				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: corev1.PodSpec{RestartPolicy: c.policy, Containers: []corev1.Container{{Name: "app", ReadinessProbe: c.probe}}}}
 				if !c.unready {

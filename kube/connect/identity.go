@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -110,10 +111,7 @@ func ClusterIDs(all ...Signs) (ids []ClusterID, weak []bool) {
 		}
 	}
 	for _, s := range all {
-		uid := s.uid
-		if uid == "" {
-			uid = uids[s.address]
-		}
+		uid := cmp.Or(s.uid, uids[s.address])
 		if weak = append(weak, uid == ""); uid != "" {
 			ids = append(ids, ClusterID{"uid " + uid})
 		} else {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubectl/pkg/util/podutils"
+	"k8s.io/utils/ptr"
 
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
@@ -94,10 +95,7 @@ func MayBlock(u *unstructured.Unstructured) bool {
 // mayBlock is MayBlock. Other ways of updating pods do not wait for those that are not ready, or leave it to the user to
 // delete pods.
 func mayBlock(set *appsv1.StatefulSet) bool {
-	replicas := int32(1)
-	if set.Spec.Replicas != nil {
-		replicas = *set.Spec.Replicas
-	}
+	replicas := ptr.Deref(set.Spec.Replicas, 1)
 	ordered := set.Spec.PodManagementPolicy == "" || set.Spec.PodManagementPolicy == appsv1.OrderedReadyPodManagement
 	rolling := set.Spec.UpdateStrategy.Type == "" || set.Spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType
 	return ordered && rolling && set.Status.ReadyReplicas < replicas && set.Spec.Selector != nil && set.DeletionTimestamp == nil

@@ -4,6 +4,7 @@
 package helmfile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -159,9 +160,7 @@ func id(context, namespace, name string) string {
 
 // Read reads a helmfile. Its errors name the file and, if possible, the line.
 func Read(ctx context.Context, o Options) (*File, error) {
-	if o.Environment == "" {
-		o.Environment = "default"
-	}
+	o.Environment = cmp.Or(o.Environment, "default")
 	paths, err := findFiles(o.Path)
 	if err != nil {
 		return nil, err

@@ -266,9 +266,7 @@ func (h *Hook) readKubectl(what string, n *node) error {
 	case from.Kustomize != "":
 		h.args = []string{"apply", "-k", from.Kustomize}
 	}
-	if h.Name == "" {
-		h.Name = "kubectl-apply"
-	}
+	h.Name = cmp.Or(h.Name, "kubectl-apply")
 	return nil
 }
 

@@ -26,10 +26,7 @@ type fields struct {
 
 // read decodes a key. Without the key, or if it is null, into keeps its value.
 func (f *fields) read(key string, into any) {
-	n := f.own[key]
-	if n == nil {
-		n = f.defaults[key]
-	}
+	n := cmp.Or(f.own[key], f.defaults[key])
 	if f.err == nil && !n.isNull() {
 		f.err = n.decode(f.name+": "+key, into)
 	}

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 
 	"lockstep/engine/parallel"
 )
@@ -58,10 +59,7 @@ func send(ctx context.Context, kube kubernetes.Interface, namespace, name string
 		if err != nil {
 			return err
 		}
-		number := int32(1)
-		if last := lease.Spec.LeaseTransitions; last != nil {
-			number = *last + 1
-		}
+		number := ptr.Deref(lease.Spec.LeaseTransitions, 0) + 1
 		if lease.Annotations == nil {
 			lease.Annotations = map[string]string{}
 		}

@@ -274,12 +274,7 @@ func (c Claims) MadeByOthersHook(f *Fact) bool {
 
 // AdoptHooks reports whether some objects of a list were created by hooks of the release.
 func (c Claims) AdoptHooks(b *Builder, list helmkube.ResourceList) bool {
-	for _, f := range b.facts(list) {
-		if !f.Rule.Hook && c.adoptsHook(f) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.facts(list), func(f *Fact) bool { return !f.Rule.Hook && c.adoptsHook(f) })
 }
 
 // NotOwned is the error about an existing object of another release, or of none.

@@ -2,6 +2,7 @@ package mask
 
 import (
 	"index/suffixarray"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -205,10 +206,7 @@ type nameIndex struct {
 }
 
 func newNameIndex(names map[string]bool) nameIndex {
-	sorted := slices.Clone(vocabulary)
-	for name := range names {
-		sorted = append(sorted, name)
-	}
+	sorted := slices.AppendSeq(slices.Clone(vocabulary), maps.Keys(names))
 	slices.Sort(sorted)
 	all := separator + strings.Join(slices.Compact(sorted), separator) + separator
 	return nameIndex{all, suffixarray.New([]byte(all))}

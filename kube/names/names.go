@@ -3,6 +3,7 @@
 package names
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
@@ -33,9 +34,6 @@ func Of(text string) string {
 	}
 	readable := strings.Trim(b.String(), "-")
 	readable = strings.TrimRight(readable[:min(len(readable), MaxChanged-1-hashLength)], "-")
-	if readable == "" {
-		readable = "name"
-	}
 	sum := sha256.Sum256([]byte(text))
-	return readable + "-" + hex.EncodeToString(sum[:])[:hashLength]
+	return cmp.Or(readable, "name") + "-" + hex.EncodeToString(sum[:])[:hashLength]
 }

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -138,10 +139,7 @@ func damaged(r release.Releaser, key string) error {
 	if defect == "" {
 		return nil
 	}
-	if key == "" {
-		key = recordName(rel)
-	}
-	return damagedError(key, defect)
+	return damagedError(cmp.Or(key, recordName(rel)), defect)
 }
 
 // defectOf returns the first defect of a record, "" for none.

@@ -159,15 +159,11 @@ func (c Common) Complete(namespace string) (Common, error) {
 	if c.Mask == nil {
 		c.Mask = &mask.Mask{}
 	}
-	if c.Namespace == "" {
-		c.Namespace = namespace
-	}
+	c.Namespace = cmp.Or(c.Namespace, namespace)
 	if err := charts.CheckNamespace("namespace", c.Namespace); err != nil {
 		return c, err
 	}
-	if c.ReadinessTimeout == 0 {
-		c.ReadinessTimeout = cmp.Or(c.Timeout, DefaultReadiness)
-	}
+	c.ReadinessTimeout = cmp.Or(c.ReadinessTimeout, c.Timeout, DefaultReadiness)
 	c.FirstStatusTimeout = cmp.Or(c.FirstStatusTimeout, DefaultFirstStatus)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	if c.ReadinessTimeout > c.Timeout {

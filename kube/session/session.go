@@ -4,6 +4,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -41,10 +42,7 @@ const CheckRetryTimeout = 15 * time.Second
 // Open opens a session and checks that the API server answers.
 func Open(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
 	ctx = connect.WithRetryTimeout(ctx, CheckRetryTimeout)
-	ledger := common.Continues
-	if ledger == nil {
-		ledger = release.NewLedger(common.Namespace, common.Release)
-	}
+	ledger := cmp.Or(common.Continues, release.NewLedger(common.Namespace, common.Release))
 	s, err := New(ctx, c, common, &connect.Writes{}, ledger)
 	if err != nil {
 		return nil, err

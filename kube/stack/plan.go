@@ -195,9 +195,7 @@ func (s *Stack) connect(ctx context.Context, connectTo Connect) error {
 			}
 		}
 		m.client, m.watches = clients[m.context()], watches[m.context()]
-		if m.Namespace == "" {
-			m.Namespace = m.client.Namespace()
-		}
+		m.Namespace = cmp.Or(m.Namespace, m.client.Namespace())
 	}
 	return nil
 }

@@ -3,6 +3,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -75,9 +76,7 @@ const pollInterval = 2 * time.Second
 // deployed. If they were deployed without an order, they form one group.
 func Prepare(ctx context.Context, c *connect.Client, name, namespace string, number int) (*View, error) {
 	v := &View{client: c, name: name, namespace: namespace, which: which{number: number}, feed: event.Feed{Bounded: true}, mask: &mask.Mask{}, explainer: newExplainer()}
-	if v.namespace == "" {
-		v.namespace = c.Namespace()
-	}
+	v.namespace = cmp.Or(v.namespace, c.Namespace())
 	s, err := v.open(ctx)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -190,10 +191,7 @@ func (r *canaryRun) stack(revision int, modes map[string]string, releases ...str
 	r.Helper()
 	var list []any
 	for _, name := range releases {
-		mode := modes[name]
-		if mode == "" {
-			mode = "ok"
-		}
+		mode := cmp.Or(modes[name], "ok")
 		list = append(list, map[string]any{
 			"name": name, "namespace": r.ns, "chart": r.chart, "values": []any{r.values(name, revision, mode, releases...)},
 		})

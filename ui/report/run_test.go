@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -78,11 +79,7 @@ func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (
 		seen.Status, seen.Message = event.InProgress, "0 of 1 available"
 	}
 	time.AfterFunc(b.ready+time.Millisecond, func() { report(seen) })
-	change := b.change
-	if change == "" {
-		change = event.Created
-	}
-	return run.Response{Change: change}, nil
+	return run.Response{Change: cmp.Or(b.change, event.Created)}, nil
 }
 
 func (f *fakeCluster) Delete(_ context.Context, _ *plan.Group, o plan.Object) (run.Response, error) {

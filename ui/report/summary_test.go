@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -32,9 +33,7 @@ func TestSummaryFitsTerminal(t *testing.T) {
 				}
 			}
 			words := strings.Join(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \n│─━", r) }), "")
-			if whole == "" {
-				whole = words
-			}
+			whole = cmp.Or(whole, words)
 			if words != whole {
 				t.Errorf("%s: the text differs on %d columns:\n%s", name, columns, text)
 			}

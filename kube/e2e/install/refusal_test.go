@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,10 +87,7 @@ func TestBadInputWritesNothing(t *testing.T) {
 				tt.before(r)
 			}
 			before := len(r.Writes())
-			if tt.chart == "" {
-				tt.chart = "plain"
-			}
-			_, err := r.Install(tt.chart, tt.change)
+			_, err := r.Install(cmp.Or(tt.chart, "plain"), tt.change)
 			if err == nil {
 				t.Fatal("no error")
 			}

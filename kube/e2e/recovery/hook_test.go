@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -61,11 +62,8 @@ func TestHookLeftByAKilledRun(t *testing.T) {
 				job, err := r.Cluster.BatchV1().Jobs(r.Namespace).Get(t.Context(), "h", metav1.GetOptions{})
 				return err == nil && job.Status.Succeeded+job.Status.Failed > 0
 			})
-			if c.nextHook == "" {
-				c.nextHook = c.hook
-			}
 			start := time.Now()
-			op, err := r.Prepare(c.next, use(c.nextHook))
+			op, err := r.Prepare(c.next, use(cmp.Or(c.nextHook, c.hook)))
 			if !c.continues {
 				r.MustRefuse(start, err, exists)
 				return

@@ -130,12 +130,9 @@ func (p *pass) run() bool {
 
 // hasRun reports whether the containers have run before. After that, nothing prevents their start.
 func (p *pass) hasRun() bool {
-	for _, c := range p.pod.Status.ContainerStatuses {
-		if c.State.Running != nil || c.LastTerminationState.Terminated != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Running != nil || c.LastTerminationState.Terminated != nil
+	})
 }
 
 // stayCreating handles a pod whose containers are never created because a volume cannot be mounted.

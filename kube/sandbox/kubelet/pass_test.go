@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -338,10 +339,7 @@ func TestScriptOfOneContainer(t *testing.T) {
 		"init":      {"exit-code=3", "init CrashLoopBackOff(Error 3) side PodInitializing app PodInitializing proxy PodInitializing"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			container := map[string]string{"container": "proxy", "oom": "proxy"}[name]
-			if container == "" {
-				container = name
-			}
+			container := cmp.Or(map[string]string{"container": "proxy", "oom": "proxy"}[name], name)
 			pod := testPod(tt.options, "container="+container, "run-duration=500ms")
 			pod.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "init:1"}, {Name: "side", Image: "side:1", RestartPolicy: &always}}
 			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "proxy", Image: "proxy:1"})

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 )
 
 // notReady returns why an object of a built-in kind is not ready, "" if it is. Objects of other kinds, and those whose
@@ -44,10 +45,7 @@ func check[T any](u *unstructured.Unstructured, why func(*T) string) string {
 }
 
 func deployment(d *appsv1.Deployment) string {
-	want := int32(1)
-	if d.Spec.Replicas != nil {
-		want = *d.Spec.Replicas
-	}
+	want := ptr.Deref(d.Spec.Replicas, 1)
 	s := d.Status
 	if !d.Spec.Paused && (s.ObservedGeneration < d.Generation || s.UpdatedReplicas < want || s.AvailableReplicas < want) {
 		return fmt.Sprintf("%d of %d replicas updated, %d available, generation %d of %d", s.UpdatedReplicas, want, s.AvailableReplicas, s.ObservedGeneration, d.Generation)
@@ -56,10 +54,7 @@ func deployment(d *appsv1.Deployment) string {
 }
 
 func statefulSet(d *appsv1.StatefulSet) string {
-	want := int32(1)
-	if d.Spec.Replicas != nil {
-		want = *d.Spec.Replicas
-	}
+	want := ptr.Deref(d.Spec.Replicas, 1)
 	s := d.Status
 	switch rolling := d.Spec.UpdateStrategy.RollingUpdate; {
 	case d.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType:
