@@ -102,10 +102,7 @@ func TestFieldsOfAFormerHook(t *testing.T) {
 				r.Deploy("plain", with(object...))
 				theirs := ""
 				if back == "failure" {
-					op, err := r.Upgrade("plain", with(append(asHook[:2:2], rig.FailingJob(nil))...))
-					if err != nil {
-						t.Fatal(err)
-					}
+					op := r.Must(r.Upgrade("plain", with(append(asHook[:2:2], rig.FailingJob(nil))...)))
 					if out := r.Run(op, nil); out.State.Exit != event.ExitFailed {
 						t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 					}

@@ -24,12 +24,9 @@ func TestFailingImage(t *testing.T) {
 		t.Run(map[bool]string{false: "keep", true: "rollback"}[rollback], func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			op, err := r.Install("fail-image", func(i *kube.Deploy) {
+			op := r.Must(r.Install("fail-image", func(i *kube.Deploy) {
 				i.ReadinessTimeout, i.RollbackOnFailure = 4*time.Second, rollback
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 			out := r.Run(op, nil)
 			if out.State.Status != event.Failed || out.State.Exit != 1 {
 				t.Errorf("%s, exit %d", out.State.Status, out.State.Exit)
@@ -60,10 +57,7 @@ func TestFailingHook(t *testing.T) {
 		t.Run(event, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			op, err := r.Install("fail-hook", func(i *kube.Deploy) { i.Values = map[string]any{"hook": event} })
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Install("fail-hook", func(i *kube.Deploy) { i.Values = map[string]any{"hook": event} }))
 			out := r.Run(op, nil)
 			if out.State.Exit != 1 || !strings.Contains(out.State.Message, event+":Job/") {
 				t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)

@@ -49,10 +49,7 @@ func TestScopedHookCleanup(t *testing.T) {
 			t.Run(name+" "+policy, func(t *testing.T) {
 				t.Parallel()
 				r := rig.New(t)
-				op, err := r.Install("plain", rig.UseChart(rig.MakeChart(t, hookScopeChart(policy, end.duration, end.exit)), func(i *kube.Deploy) { i.ReadinessTimeout = 8 * time.Second }))
-				if err != nil {
-					t.Fatal(err)
-				}
+				op := r.Must(r.Install("plain", rig.UseChart(rig.MakeChart(t, hookScopeChart(policy, end.duration, end.exit)), func(i *kube.Deploy) { i.ReadinessTimeout = 8 * time.Second })))
 				out := r.Run(op, abortAt(r, op, end.abortAt))
 				if want := map[bool]int{true: 3, false: 1}[end.abortAt != ""]; out.State.Exit != want || r.Status() != rcommon.StatusFailed {
 					t.Errorf("exit %d, the release is %q: %s", out.State.Exit, r.Status(), out.State.Message)
@@ -232,10 +229,7 @@ func TestScopeOfAHook(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	fs := scopedChart(func(m map[string]string) { m[plan.AnnotationHookScope] = "chart" })
-	op, err := r.Install("plain", rig.UseChart(rig.MakeChart(t, fs), nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("plain", rig.UseChart(rig.MakeChart(t, fs), nil)))
 	if !slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return strings.Contains(w.Message, `unknown value "chart"`) }) {
 		t.Errorf("warnings %v", op.Warnings())
 	}

@@ -18,10 +18,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Job("migrate", annotations, "1h"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Job("migrate", annotations, "1h"), rig.ConfigMap("after", rig.Group("b", "a"))), nil)))
 			var replace, end sync.Once
 			noticed := false
 			out := r.Run(op, func(e event.Event) {

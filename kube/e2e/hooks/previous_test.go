@@ -135,10 +135,7 @@ func TestDeletedHookObject(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	hook := map[string]string{"helm.sh/hook": "pre-install", "helm.sh/hook-delete-policy": "hook-succeeded"}
-	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, withFinalizer(rig.Job("work", hook, "10ms")), rig.ConfigMap("a", nil)), nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("plain", rig.UseChart(rig.ChartOf(t, withFinalizer(rig.Job("work", hook, "10ms")), rig.ConfigMap("a", nil)), nil)))
 	shown := 0
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindWaiting && e.Group == "pre-install:Job/work" && slices.Equal(e.Finalizers, []string{keepFinalizer}) {
@@ -181,10 +178,7 @@ func TestHookCreatedMeanwhile(t *testing.T) {
 					return err
 				},
 			}, "")
-			op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.Job("work", hook, "20ms"), rig.ConfigMap("a", nil)), nil))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.Job("work", hook, "20ms"), rig.ConfigMap("a", nil)), nil)))
 			out := r.Run(op, nil)
 			job, err := r.Cluster.BatchV1().Jobs(r.Namespace).Get(t.Context(), "work", metav1.GetOptions{})
 			if err != nil {

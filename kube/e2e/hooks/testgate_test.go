@@ -85,10 +85,7 @@ func TestTestsAreTheLastUnits(t *testing.T) {
 		t.Errorf("failed at %v, results %v", out.State.FailedObject, got)
 	}
 	r.AssertHistory("1 superseded", "2 failed")
-	op, err = r.Upgrade("plain", withTests(chart, bad, func(d *kube.Deploy) { d.RollbackOnFailure = true }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op = r.Must(r.Upgrade("plain", withTests(chart, bad, func(d *kube.Deploy) { d.RollbackOnFailure = true })))
 	out = r.Run(op, nil)
 	if out.State.Exit != 1 || !strings.Contains(out.State.Message, "rolled back to revision 1") || r.ConfigMapData("a")["v"] != "one" {
 		t.Errorf("exit %d: %s; %v", out.State.Exit, out.State.Message, r.ConfigMapData("a"))
@@ -104,14 +101,11 @@ func TestFailedTestOfAnInstall(t *testing.T) {
 	t.Parallel()
 	r, chart := rig.New(t), tested(t, failsByCode)
 	bad := map[string]any{"code": "1"}
-	op, err := r.Install("plain", withTests(chart, bad, func(d *kube.Deploy) { d.RollbackOnFailure = true }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("plain", withTests(chart, bad, func(d *kube.Deploy) { d.RollbackOnFailure = true })))
 	if out := r.Run(op, nil); out.State.Exit != 1 || r.Status() != "" || len(r.Labelled()) > 0 {
 		t.Errorf("exit %d: %s; %q, left %v", out.State.Exit, out.State.Message, r.Status(), r.Labelled())
 	}
-	op, err = r.Install("plain", withTests(chart, bad, nil))
+	op, err := r.Install("plain", withTests(chart, bad, nil))
 	r.MustFail(op, err, refusedLog)
 	r.MustRun(r.Install("plain", withTests(chart, nil, nil)))
 	r.AssertHistory("1 failed", "2 deployed")
@@ -131,10 +125,7 @@ func TestTestThatDoesNotEnd(t *testing.T) {
 	t.Run("abort", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
-		op, err := r.Install("plain", withTests(tested(t, hangs), nil, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		op := r.Must(r.Install("plain", withTests(tested(t, hangs), nil, nil)))
 		out := r.Run(op, func(e event.Event) {
 			if e.Kind == event.KindObject && e.Object.Name == "last" && e.Change == event.Created {
 				op.Command(event.Command{Name: event.Abort})
@@ -166,10 +157,7 @@ func TestFloodingTest(t *testing.T) {
 func TestEditAfterFailedTest(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("plain", withTests(tested(t, failsByCode), map[string]any{"code": "3"}, func(d *kube.Deploy) { d.HoldOnFailure = true }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("plain", withTests(tested(t, failsByCode), map[string]any{"code": "3"}, func(d *kube.Deploy) { d.HoldOnFailure = true })))
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindRun && e.Status == event.Held {
 			edit, err := op.Edit(t.Context(), map[string]any{"code": "0"}, nil)
@@ -217,10 +205,7 @@ func TestNextPodRunsTheTests(t *testing.T) {
 				}
 			}
 			r.MustRun(r.Install("plain", pod(false)))
-			op, err := r.Install("plain", pod(true))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Install("plain", pod(true)))
 			out := r.Run(op, nil)
 			if got, want := out.EndedGroups()[:2], []string{"test:Pod/first", "test:Pod/last"}; !slices.Equal(got, want) {
 				t.Errorf("ran %v, want %v", got, want)

@@ -144,10 +144,7 @@ func TestJobWithUnknownEnd(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Client = r.ConnectAs("blind", rulesWithoutWatch()...)
-	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, jobWithTTL("60s", "0"), rig.ConfigMap("after", rig.Group("b", "a"))), func(i *kube.Deploy) { i.WaitForJobs = kube.AllJobs }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("plain", rig.UseChart(rig.ChartOf(t, jobWithTTL("60s", "0"), rig.ConfigMap("after", rig.Group("b", "a"))), func(i *kube.Deploy) { i.WaitForJobs = kube.AllJobs })))
 	deleted, now := false, int64(0)
 	policy := metav1.DeletePropagationBackground
 	out := r.Run(op, func(e event.Event) {
@@ -178,10 +175,7 @@ func TestRollbackRunsNoExpiredJob(t *testing.T) {
 	r.Eventually("the Job is gone", func() bool { return jobGone(r) })
 	fails := rig.Group("a")
 	fails[plan.AnnotationReadinessTimeout] = "3s"
-	op, err := r.Upgrade("plain", chart(rig.UnpullableDeployment("fails", fails)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", chart(rig.UnpullableDeployment("fails", fails))))
 	out := r.Run(op, nil)
 	for _, e := range out.Events {
 		if e.Kind == event.KindObject && e.Object.Name == "work" && e.Writes() {

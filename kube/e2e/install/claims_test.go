@@ -196,10 +196,7 @@ func TestTwoReleasesOneObject(t *testing.T) {
 	r := rig.New(t)
 	prepare := func(release string) *kube.Operation {
 		chart := rig.ChartOf(t, rig.ConfigMap("first-"+release, rig.Group("first")), rig.ConfigMap("shared", rig.Group("late", "first")))
-		op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Release, i.BreakOn = release, []string{"edge:late"} }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		op := r.Must(r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Release, i.BreakOn = release, []string{"edge:late"} })))
 		return op
 	}
 	ops := map[string]*kube.Operation{"x": prepare("x"), "y": prepare("y")}

@@ -43,10 +43,7 @@ func TestAPIServerWarnings(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	c := rig.ChartOf(t, rig.Object("v1/Service/old", nil, "spec: {externalName: ignored.example, ports: [{port: 80}]}"))
-	op, err := r.Install("shop", rig.UseChart(c, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("shop", rig.UseChart(c, nil)))
 	out := r.Run(op, nil)
 	counts := map[string]int{}
 	for _, w := range out.State.Warnings {

@@ -78,10 +78,7 @@ func TestUninstalledMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("before", nil)), nil))
-	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a"))), func(u *kube.Deploy) { u.ReadinessTimeout = 10 * time.Second }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1h"), rig.ConfigMap("after", rig.Group("b", "a"))), func(u *kube.Deploy) { u.ReadinessTimeout = 10 * time.Second })))
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindObject && e.Object.Name == "slow" && e.Change == event.Created {
 			u := action.NewUninstall(r.Helm())

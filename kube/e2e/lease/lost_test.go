@@ -59,10 +59,7 @@ func TestLostLeaseInARollback(t *testing.T) {
 	before := rig.Job("before", map[string]string{"helm.sh/hook": "pre-rollback"}, "1h")
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, before, rig.ConfigMap("after", nil)), nil))
 	chart := rig.ChartOf(t, rig.Deployment("slow", rig.Impatient(rig.Group("a")), "1h"), rig.ConfigMap("after", rig.Group("b", "a")))
-	op, err := r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Lease.Duration, u.RollbackOnFailure = 3*time.Second, true }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Lease.Duration, u.RollbackOnFailure = 3*time.Second, true })))
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindObject && strings.HasPrefix(e.Phase, event.RollbackPrefix) && e.Object.Name == "before" && e.Change != "" {
 			takeLease(r)

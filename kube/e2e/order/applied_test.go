@@ -83,10 +83,7 @@ func TestOrderOfLists(t *testing.T) {
 			return forth
 		},
 		"rollback-on-failure": func(r *rig.Rig, _ *charts.Chart) string {
-			op, err := r.Upgrade("plain", rig.UseChart(chartWithLists(r.T, [2]string{"two", "one"}, invalid), func(u *kube.Deploy) { u.RollbackOnFailure = true }))
-			if err != nil {
-				r.T.Fatal(err)
-			}
+			op := r.Must(r.Upgrade("plain", rig.UseChart(chartWithLists(r.T, [2]string{"two", "one"}, invalid), func(u *kube.Deploy) { u.RollbackOnFailure = true })))
 			if out := r.Run(op, nil); out.State.Exit != 1 {
 				r.T.Fatalf("exit %d: %v", out.State.Exit, out.Err)
 			}
@@ -146,10 +143,7 @@ func TestPolicyOfTheChart(t *testing.T) {
   mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{data: {"policy": "was here"}}'}}]`)
 	binding := rig.Object("admissionregistration.k8s.io/v1/MutatingAdmissionPolicyBinding/"+r.Namespace, rig.Group("b", "a"), "spec: {policyName: "+r.Namespace+"}")
 	r.Deploy("plain", rig.UseChart(version(), nil))
-	op, err := r.Upgrade("plain", rig.UseChart(version(policy, binding), func(u *kube.Deploy) { u.BreakOn = []string{"edge:c"} }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", rig.UseChart(version(policy, binding), func(u *kube.Deploy) { u.BreakOn = []string{"edge:c"} })))
 	probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Data: map[string]string{"is": "probe"}}
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind != event.KindRun || e.Status != event.Paused {
@@ -179,10 +173,7 @@ func TestUnchangedByResponse(t *testing.T) {
 	chart := rig.ChartOf(t, rig.ConfigMap("c", rig.Group("a")), rig.Object("v1/Service/s", rig.Group("b", "a"), "spec: {type: ClusterIP, ports: [{port: 80}]}"),
 		rig.Object("v1/Service/first", rig.Group("a"), "spec: {type: ClusterIP, ports: [{port: 80}]}"))
 	r.Deploy("plain", rig.UseChart(chart, nil))
-	op, err := r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.BreakOn = []string{"edge:b"} }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.BreakOn = []string{"edge:b"} })))
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind != event.KindRun || e.Status != event.Paused {
 			return

@@ -202,10 +202,7 @@ func TestGeneratedNameIsKeptByARollback(t *testing.T) {
 	}
 	r.Deploy("plain", chart(rig.ConfigMap("first", rig.Group("a"))))
 	before := r.ConfigMaps(r.Namespace)
-	op, err := r.Upgrade("plain", chart(rig.UnpullableDeployment("fails", rig.Impatient(rig.Group("a")))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", chart(rig.UnpullableDeployment("fails", rig.Impatient(rig.Group("a"))))))
 	if out := r.Run(op, nil); out.State.Exit != 1 {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 	}

@@ -58,10 +58,7 @@ func TestInferredOrderAfterCRDs(t *testing.T) {
 	if created, _ := log.FirstWrite(t, []string{"Job/" + job.Name}); !ready.Before(created) {
 		t.Errorf("%s was created at %s, but db was ready at %s", job, rig.Clock(created), rig.Clock(ready))
 	}
-	again, err := r.Uninstall()
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := r.Must(r.Uninstall())
 	for g, o := range event.Objects(again.Phases()) {
 		if o.Name == "db" && o.Kind == "Deployment" && len(g.After) == 0 {
 			t.Errorf("the uninstall removes %s at once", o)

@@ -62,10 +62,7 @@ func TestLateKinds(t *testing.T) {
 				case "group":
 					docs = append(docs, k.CRD(rig.Group("first")))
 				}
-				op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, docs...), func(i *kube.Deploy) { i.ReadinessTimeout = 15 * time.Second }))
-				if err != nil {
-					t.Fatal(err)
-				}
+				op := r.Must(r.Install("plain", rig.UseChart(rig.ChartOf(t, docs...), func(i *kube.Deploy) { i.ReadinessTimeout = 15 * time.Second })))
 				var once sync.Once
 				out := r.Run(op, func(e event.Event) {
 					if definedBy == "operator" && e.Kind == event.KindGroup && e.Group == "edge:first" && e.Status == event.Ready {

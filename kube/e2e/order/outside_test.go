@@ -49,10 +49,7 @@ func TestGroupWaitsForObjectsOutsideTheRelease(t *testing.T) {
 	r := rig.New(t)
 	other := rig.NewNamed(t, r.Namespace+"-other")
 	chart := waitingChart(t, "v1", "Secret/tls", "Deployment/"+other.Namespace+"/api")
-	op, err := r.Install("plain", rig.UseChart(chart, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("plain", rig.UseChart(chart, nil)))
 	deployed := make(chan rig.Outcome, 1)
 	out := r.Run(op, func(e event.Event) {
 		switch {
@@ -95,10 +92,7 @@ func TestGroupWaitsForObjectsOutsideTheRelease(t *testing.T) {
 	if err := r.Cluster.CoreV1().Secrets(r.Namespace).Delete(t.Context(), "tls", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	op, err = r.Rollback(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	op = r.Must(r.Rollback(1))
 	waited := false
 	if out = r.Run(op, func(e event.Event) {
 		if missing(e, "tls") {

@@ -104,10 +104,7 @@ func TestCrashWithoutAWatch(t *testing.T) {
 				}
 				return silent
 			}}, "")
-			op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, c.web), func(i *kube.Deploy) { i.Settle, i.ReadinessTimeout = 5*time.Second, 20*time.Second }))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Install("plain", rig.UseChart(rig.ChartOf(t, c.web), func(i *kube.Deploy) { i.Settle, i.ReadinessTimeout = 5*time.Second, 20*time.Second })))
 			if s := r.Run(op, nil).State; s.Exit != c.exit {
 				t.Errorf("exit %d, want %d: %s", s.Exit, c.exit, phrase.Reason(&s))
 			}
@@ -163,10 +160,7 @@ func TestUnreadyBehindItsStatus(t *testing.T) {
 			r := rig.New(t)
 			stall := stallDeployments(r)
 			hook := rig.Job("last", map[string]string{"helm.sh/hook": "post-install"}, "5s")
-			op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, c.web, hook), func(i *kube.Deploy) { i.Settle, i.ReadinessTimeout = c.settle, 20*time.Second }))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Install("plain", rig.UseChart(rig.ChartOf(t, c.web, hook), func(i *kube.Deploy) { i.Settle, i.ReadinessTimeout = c.settle, 20*time.Second })))
 			s := r.Run(op, func(e event.Event) {
 				if e.Kind == event.KindObject && e.Object.Kind == "Deployment" && e.Status == event.Ready {
 					stall()
@@ -223,10 +217,7 @@ func TestPodDeletedWhileSettling(t *testing.T) {
 	r := rig.New(t)
 	const settle = 5 * time.Second
 	web := strings.Replace(rig.Deployment("web", nil, "0s"), "sandbox/ready-delay: 0s", "sandbox/start-delay: 1s", 1)
-	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, web), func(i *kube.Deploy) { i.Settle = settle }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("plain", rig.UseChart(rig.ChartOf(t, web), func(i *kube.Deploy) { i.Settle = settle })))
 	var once sync.Once
 	out := r.Run(op, func(e event.Event) {
 		if e.ReadyBy == event.BySettling {

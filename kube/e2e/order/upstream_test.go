@@ -56,10 +56,7 @@ func TestUpstreamOrder(t *testing.T) {
 	inOrder("upgrade", func() rig.Outcome {
 		return r.MustRun(r.Upgrade("plain", rig.UseChart(subchartsChart(t, "2"), upstream)))
 	})
-	declared, err := r.Upgrade("plain", rig.UseChart(subchartsChart(t, "3"), nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	declared := r.Must(r.Upgrade("plain", rig.UseChart(subchartsChart(t, "3"), nil)))
 	for _, p := range declared.Phases() {
 		for _, g := range p.Groups {
 			if p.Name == helmclient.PhaseApply && len(g.After) > 0 {

@@ -71,10 +71,7 @@ func TestWaitIgnoresOrder(t *testing.T) {
 	r := rig.New(t)
 	for chart, warned := range map[string]bool{"fanout": true, "plain": false} {
 		for _, wait := range []string{"watcher", "legacy", "ordered"} {
-			op, err := r.Install(chart, func(i *kube.Deploy) { i.Wait = wait })
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Install(chart, func(i *kube.Deploy) { i.Wait = wait }))
 			said := slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool {
 				return w.Rule == "R27" && strings.HasPrefix(w.Message, "--wait="+wait+" ignores the groups")
 			})
@@ -99,10 +96,7 @@ func TestWaitOfARollback(t *testing.T) {
 			if _, err := r.Cluster.CoreV1().ResourceQuotas(r.Namespace).Create(t.Context(), full, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			op, err := r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: kube.Common{Release: "t", Namespace: r.Namespace, Wait: wait, Timeout: 15 * time.Second}, Revision: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: kube.Common{Release: "t", Namespace: r.Namespace, Wait: wait, Timeout: 15 * time.Second}, Revision: 1}))
 			out := r.Run(op, nil)
 			if got := groupsRun(out, event.PhaseApply); out.State.Exit != exit || !slices.Contains(got, "edge:a") {
 				t.Errorf("exit %d: %s; groups %v", out.State.Exit, out.State.Message, got)

@@ -81,10 +81,7 @@ func TestHookOnlyWithRollback(t *testing.T) {
 	t.Run("install", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
-		op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, broken, after), func(i *kube.Deploy) { fail(&i.Common) }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		op := r.Must(r.Install("plain", rig.UseChart(rig.ChartOf(t, broken, after), func(i *kube.Deploy) { fail(&i.Common) })))
 		if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Message, "Deployment/broken") {
 			t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 		}
@@ -96,10 +93,7 @@ func TestHookOnlyWithRollback(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
 		r.Deploy("plain", rig.UseChart(rig.ChartOf(t, after), func(i *kube.Deploy) { i.Wait = "hookOnly" }))
-		op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, broken, after), func(u *kube.Deploy) { fail(&u.Common) }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		op := r.Must(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, broken, after), func(u *kube.Deploy) { fail(&u.Common) })))
 		if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Message, "rolled back to revision 1") {
 			t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 		}

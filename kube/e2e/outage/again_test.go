@@ -86,10 +86,7 @@ func TestQuotaConflicts(t *testing.T) {
 	conflicts.mu.Lock()
 	conflicts.seen = nil
 	conflicts.mu.Unlock()
-	op, err := r.Upgrade("plain", chart("two", rig.Deployment("web", rig.Impatient(rig.Group("b", "a")), "1h")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", chart("two", rig.Deployment("web", rig.Impatient(rig.Group("b", "a")), "1h"))))
 	out := r.Run(op, func(e event.Event) { // the records of the rollback, too
 		if e.Kind == event.KindGroup && e.Group == "edge:b" && e.Status == event.Failed {
 			conflicts.mu.Lock()

@@ -89,10 +89,7 @@ func TestAggregatedAPIDown(t *testing.T) {
 		"spec: {group: "+api+", version: v1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {namespace: "+r.Namespace+", name: nowhere}}"))
 	for range 2 { // the second time the APIService already exists
 		r.Client = rig.Connect(t, r.Namespace)
-		op, err := r.Install("plain", rig.UseChart(own, needs))
-		if err != nil {
-			t.Fatal(err)
-		}
+		op := r.Must(r.Install("plain", rig.UseChart(own, needs)))
 		if out := r.Run(op, nil); out.State.Exit != 1 || out.State.FailedObject == nil || out.State.FailedObject.Kind != "APIService" || !strings.Contains(out.State.Cause, "nowhere") {
 			t.Errorf("exit %d: %v: %s (%s)", out.State.Exit, out.State.FailedObject, out.State.Cause, out.State.Message)
 		}

@@ -48,10 +48,7 @@ func TestLostAPI(t *testing.T) {
 				r.Deploy("plain", rig.UseChart(rig.ChartOf(t, chart("one")), nil))
 			}
 			r.Client = p.Client(t, r.Namespace)
-			op, err := r.Prepare(tt.operation, rig.UseChart(rig.ChartOf(t, chart("two")), func(i *kube.Deploy) { i.Timeout = tt.timeout }))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Prepare(tt.operation, rig.UseChart(rig.ChartOf(t, chart("two")), func(i *kube.Deploy) { i.Timeout = tt.timeout })))
 			var lost sync.Once
 			out := r.Run(op, func(e event.Event) {
 				if e.Kind == event.KindObject && e.Group == "edge:many" && e.Change != "" {
@@ -153,10 +150,7 @@ func TestLongOutage(t *testing.T) {
 			}
 			p, direct := rig.NewProxy(t), r.Client
 			r.Client = p.Client(t, r.Namespace)
-			op, err := r.Prepare(operation, rig.UseChart(many("two"), func(i *kube.Deploy) { i.Timeout = 20 * time.Second }))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Prepare(operation, rig.UseChart(many("two"), func(i *kube.Deploy) { i.Timeout = 20 * time.Second })))
 			out := r.Run(op, func(e event.Event) {
 				if e.Kind == event.KindObject && e.Group == "edge:many" && e.Change != "" {
 					p.Set(rig.LinkCut)

@@ -55,10 +55,7 @@ func TestUnansweredWatches(t *testing.T) {
 		}
 		return watches
 	}}, "")
-	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("db", nil, "1s")), func(i *kube.Deploy) { i.Timeout = time.Minute }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("db", nil, "1s")), func(i *kube.Deploy) { i.Timeout = time.Minute })))
 	start := time.Now()
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindServer {

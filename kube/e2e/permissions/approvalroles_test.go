@@ -21,13 +21,10 @@ func TestApprovalsWithPrintedRoles(t *testing.T) {
 	r := rig.New(t)
 	c := rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", rig.Group("b", "a")))
 	asks := rig.UseChart(c, func(d *kube.Deploy) { d.ApproveBefore = []string{"b"} })
-	planned, err := r.Upgrade("plain", func(u *kube.Deploy) {
+	planned := r.Must(r.Upgrade("plain", func(u *kube.Deploy) {
 		asks(u)
 		u.PlanOnly, u.SkipPreflight, u.Install = true, true, true
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	var printed bytes.Buffer
 	if err := kube.WriteRoles(&printed, kube.Roles{Account: "lockstep", Namespace: r.Namespace, Name: "t", Approvals: true}, planned); err != nil {
 		t.Fatal(err)
@@ -45,10 +42,7 @@ func TestApprovalsWithPrintedRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op, err := account.Install("plain", asks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := account.Must(account.Install("plain", asks))
 	end, err := op.ProveApprovals(t.Context(), nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -42,10 +42,7 @@ func TestApprovalsCannotBeForged(t *testing.T) {
 	mine := r.WithClient(starter)
 	c := rig.ChartOf(t, rig.ConfigMap("base", rig.Group("base")), rig.ConfigMap("schema", map[string]string{
 		"helm.sh/resource-group": "schema", "helm.sh/depends-on-resource-groups": `["base"]`, "lockstep/approve": "drops table users"}))
-	op, err := mine.Install("shop", rig.UseChart(c, func(d *kube.Deploy) { d.SkipPreflight = true }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := mine.Must(mine.Install("shop", rig.UseChart(c, func(d *kube.Deploy) { d.SkipPreflight = true })))
 	end, err := op.ProveApprovals(t.Context(), nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -28,10 +28,7 @@ func TestPermissionsForObjectsOutsideTheRelease(t *testing.T) {
 	r.MustRefuse(start, err, "secrets [get] (to wait for Secret/db-tls)")
 
 	enough := r.WithClient(r.ConnectAs("enough", append(rulesByName(true), ruleForNames("", "secrets", []string{"db-tls"}, "get"))...))
-	op, err := enough.Install("plain", rig.UseChart(chart, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := enough.Must(enough.Install("plain", rig.UseChart(chart, nil)))
 	created := false
 	out := enough.Run(op, func(e event.Event) {
 		if e.Kind == event.KindObject && e.Outside && e.Message == "not in the cluster" && !created {

@@ -27,15 +27,12 @@ import (
 // printedRoles returns the objects that lockstep rbac prints for a chart.
 func printedRoles(r *rig.Rig, chart string, change func(*kube.Deploy)) []*unstructured.Unstructured {
 	r.T.Helper()
-	op, err := r.Upgrade(chart, func(u *kube.Deploy) {
+	op := r.Must(r.Upgrade(chart, func(u *kube.Deploy) {
 		if change != nil {
 			change(u)
 		}
 		u.PlanOnly, u.SkipPreflight, u.Install = true, true, true
-	})
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	}))
 	var text bytes.Buffer
 	if err := kube.WriteRoles(&text, kube.Roles{Account: "lockstep", Namespace: r.Namespace, Name: "t"}, op); err != nil {
 		r.T.Fatal(err)

@@ -129,9 +129,6 @@ func TestDiagnosisWithoutPermissions(t *testing.T) {
 		{Doc: rig.Object("v1/PersistentVolumeClaim/classy", nil, "spec: {storageClassName: none-such, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"), Object: "PersistentVolumeClaim/classy",
 			Cause: "no volume of class none-such yet (details unavailable: …", Evidence: "StorageClass none-such cannot be read: user " + r.Namespace + "-few may not get storageclasses"},
 	}
-	op, err := few.Install("plain", rig.UseChart(rig.TroubleChart(t, all), func(i *kube.Deploy) { i.ReadinessTimeout = 8 * time.Second }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := few.Must(few.Install("plain", rig.UseChart(rig.TroubleChart(t, all), func(i *kube.Deploy) { i.ReadinessTimeout = 8 * time.Second })))
 	few.Run(op, nil).AssertCauses(t, all)
 }

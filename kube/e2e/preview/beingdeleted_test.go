@@ -37,10 +37,7 @@ func TestBeingDeleted(t *testing.T) {
 			if err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			op, err := r.Upgrade("plain", how(tt.data))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Upgrade("plain", how(tt.data)))
 			if unchanged, err := op.Unchanged(t.Context()); unchanged || err != nil {
 				t.Errorf("the release is unchanged: %v, %v", unchanged, err)
 			}

@@ -367,10 +367,7 @@ func TestRepairThatChangesNothing(t *testing.T) {
 	if got := driftLines(drift(r)); len(got) != 1 {
 		t.Fatalf("drift %q", got)
 	}
-	op, err := r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()}))
 	out := r.Run(op, nil)
 	if out.Err == nil || out.State.Exit != 1 || !strings.Contains(out.State.Message, "Service/dns") || !strings.Contains(out.State.Message, "spec.ports[tcp]") {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
@@ -390,10 +387,7 @@ func TestRevisionDuringRepair(t *testing.T) {
 	if err := r.Cluster.AppsV1().Deployments(r.Namespace).Delete(t.Context(), "app", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	op, err := r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()}))
 	var once sync.Once
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind != event.KindObject || e.Change == "" {

@@ -56,10 +56,7 @@ func TestCheckImages(t *testing.T) {
 	if strings.Contains(err.Error(), "a/none") {
 		t.Errorf("a guess counts: %v", err)
 	}
-	op, err := r.Install("plain", with(kube.ImagesMayLack, bad))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("plain", with(kube.ImagesMayLack, bad)))
 	text := fmt.Sprint(op.Warnings())
 	for _, want := range wants {
 		if !strings.Contains(text, want) {

@@ -97,10 +97,7 @@ func TestNothingToDo(t *testing.T) {
 			if d := drift(r); len(d.Objects) > 0 || len(d.Warnings) > 0 {
 				t.Errorf("drift: %s %v", strings.Join(driftLines(d), "\n"), d.Warnings)
 			}
-			op, err := r.Upgrade("plain", deploy)
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Upgrade("plain", deploy))
 			_, changes := r.Changes(op, nil)
 			for name, c := range changes {
 				if c.Action != "unchanged" {

@@ -31,10 +31,7 @@ func TestOtherVersion(t *testing.T) {
 		return docs
 	}
 	r.MustRun(r.Install("plain", rig.UseChart(rig.ChartOf(t, chart("v1", "old")...), nil)))
-	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, chart("v2", "old", "new")...), nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, chart("v2", "old", "new")...), nil)))
 	changes, err := op.Changes(t.Context())
 	if err != nil {
 		t.Fatal(err)

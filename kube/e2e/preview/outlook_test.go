@@ -89,10 +89,7 @@ func TestDiffAtABreakpoint(t *testing.T) {
 		rig.ConfigMap("comes", rig.Group("c", "b"), "quotes: "+secretValue), elsewhere,
 		rig.Object("v1/Namespace/"+r.Namespace+"-later", rig.Group("a")),
 		k.CRD(rig.Group("a")), k.Object(rig.Group("c", "b")), rig.Job("hook", map[string]string{"helm.sh/hook": "post-upgrade"}, "0s"))
-	op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.BreakOn, u.SkipPreflight = []string{"edge:a"}, true }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.BreakOn, u.SkipPreflight = []string{"edge:a"}, true })))
 	var changes map[string]inspect.Change
 	var sent, undone map[string]string
 	out := r.Run(op, func(e event.Event) {
@@ -164,10 +161,7 @@ func TestPreviewOfAReader(t *testing.T) {
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: red"), rig.ConfigMap("b", nil)), nil))
 	reader := r.WithClient(r.ConnectAs("reader", rig.Rule("", "configmaps,secrets", "get", "list")))
-	op, err := reader.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Deploy) { u.PlanOnly = true }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := reader.Must(reader.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Deploy) { u.PlanOnly = true })))
 	changes, _ := previewAll(reader, op, op.Phases()[0])
 	if c := changes["ConfigMap/a"]; c.Action != inspect.Modify || fields(c) != "data|-color: red|+color: green" || !strings.Contains(c.Message, "last manifest") {
 		t.Errorf("%+v", c)
@@ -213,10 +207,7 @@ func TestPreviewWithWebhookSideEffects(t *testing.T) {
 		faultproxy.Refuse(w, http.StatusBadRequest, "BadRequest", `admission webhook "effects.example.com" does not support dry run`)
 		return true
 	}}, ""))
-	op, err := asked.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Deploy) { u.PlanOnly = true }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := asked.Must(asked.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Deploy) { u.PlanOnly = true })))
 	changes, _ := previewAll(asked, op, op.Phases()[0])
 	all, err := op.Changes(t.Context())
 	if err != nil {

@@ -230,10 +230,7 @@ func TestStartedJob(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("fine", nil), c.job), nil))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("fine", nil), c.job), nil)))
 			r.Run(op, nil) // it may see a failed Job before its end
 			start := time.Now()
 			f := followReleases(t, rig.Connect(t, r.Namespace), r.Namespace)

@@ -32,10 +32,7 @@ func TestRepairKeepsWhatThereIsWhenItWrites(t *testing.T) {
 			r.Deploy("plain", rig.UseChart(chart, func(d *kube.Deploy) { d.ServerSide = serverSide }))
 			change(r, "configmaps", "state", types.MergePatchType, `{"data":{"v":"hacked","counter":"5"}}`)
 			change(r, "deployments", "web", types.StrategicMergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"example/app:2.0"}]}}}}`)
-			op, err := r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()}))
 			change(r, "configmaps", "state", types.MergePatchType, `{"data":{"counter":"9","later":"1"}}`)
 			change(r, "deployments", "web", types.MergePatchType, `{"spec":{"replicas":1}}`, "scale")
 			scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
@@ -83,10 +80,7 @@ func TestRepairRefusesWhatOthersHaveCreated(t *testing.T) {
 			if err := maps.Delete(t.Context(), "state", metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			op, err := r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()}))
 			if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "state"}, Data: map[string]string{"theirs": "x"}}, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -123,10 +117,7 @@ func TestRepairClearsTheWay(t *testing.T) {
 			change(r, "poddisruptionbudgets", "budget", types.JSONPatchType, `[{"op":"remove","path":"/spec/minAvailable"},{"op":"add","path":"/spec/maxUnavailable","value":0},{"op":"add","path":"/spec/unhealthyPodEvictionPolicy","value":"AlwaysAllow"}]`)
 			change(r, "deployments", "web", types.JSONPatchType, `[{"op":"replace","path":"/spec/strategy","value":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":3}}},
 				{"op":"replace","path":"/spec/template/spec/volumes/0","value":{"name":"data","hostPath":{"path":"/theirs"}}}]`)
-			op, err := r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()}))
 			changes, err := op.Changes(t.Context())
 			if err != nil || len(changes) != 4 {
 				t.Fatal(changes, err)
@@ -178,10 +169,7 @@ func TestRepairOfTheRest(t *testing.T) {
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("fixed", first, "v: '1'"), rig.ConfigMap("other", rig.Group("then", "first"), "v: '1'")), func(d *kube.Deploy) { d.ServerSide = serverSide }))
 			change(r, "configmaps", "fixed", types.MergePatchType, `{"immutable":true,"data":{"v":"hacked"}}`)
 			change(r, "configmaps", "other", types.MergePatchType, `{"data":{"v":"hacked"}}`)
-			op, err := r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()}))
 			out := r.Run(op, nil)
 			if out.State.Exit != 1 || !strings.Contains(out.State.Message, "ConfigMap/fixed is not repaired: ") || !strings.Contains(out.State.Message, "immutable") {
 				t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
@@ -211,10 +199,7 @@ func TestRepairGoesOn(t *testing.T) {
 		change(r, "configmaps", name, types.MergePatchType, `{"data":{"v":"hacked"}}`)
 	}
 	change(r, "deployments", "slow", types.StrategicMergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"example/app:2.0"}]}}}}`)
-	op, err := r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()}))
 	change(r, "configmaps", "fixed", types.MergePatchType, `{"immutable":true}`)
 	out := r.Run(op, nil)
 	if out.State.Exit != 1 || !strings.Contains(out.State.Message, "ConfigMap/fixed") || !strings.Contains(out.State.Message, "immutable") {

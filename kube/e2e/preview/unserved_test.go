@@ -40,10 +40,7 @@ func TestDriftOfUnservedVersion(t *testing.T) {
 		t.Errorf("a repair: %v, %v", op, err)
 	}
 	r.PatchConfigMap("config", `{"data":{"is":"changed"}}`)
-	op, err := r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()}))
 	if out := r.Run(op, nil); out.State.Exit != 0 || r.ConfigMapData("config")["is"] != "config" {
 		t.Errorf("a repair of another object: exit %d, %s, config has %v", out.State.Exit, out.State.Message, r.ConfigMapData("config"))
 	}
@@ -122,10 +119,7 @@ func TestReleaseInUnservedVersions(t *testing.T) {
 		t.Errorf("after the upgrade: %v, want %v", got, want)
 	}
 
-	op, err := r.Rollback(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Rollback(1))
 	for _, moved := range []string{
 		"PodDisruptionBudget/left is recorded in policy/v1beta1, which the cluster no longer serves: it is sent in policy/v1",
 		"NetworkPolicy/walls is recorded in extensions/v1beta1, which the cluster no longer serves: it is sent in networking.k8s.io/v1",

@@ -70,10 +70,7 @@ func TestViewFollowsARelease(t *testing.T) {
 func TestViewOfARunningInstall(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("slow", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("slow", nil))
 	started := make(chan struct{})
 	var once sync.Once
 	done := make(chan rig.Outcome, 1)
@@ -187,10 +184,7 @@ func TestViewOfAnExpiredJob(t *testing.T) {
 func TestViewSaysWhy(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("fail-image", func(i *kube.Deploy) { i.ReadinessTimeout = 5 * time.Second })
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("fail-image", func(i *kube.Deploy) { i.ReadinessTimeout = 5 * time.Second }))
 	r.Run(op, nil)
 	r.OpenView(0).Await("the reason, as a failure", func(s *event.State) bool {
 		g := s.Find("apply", "fail-image:broken")

@@ -24,10 +24,7 @@ func TestRollbackOfUnmarkedObjects(t *testing.T) {
 				return rig.UseChart(rig.ChartOf(t, rig.ConfigMap("first", rig.Group("first"), "v: '"+v+"'"), rig.ConfigMap("last", rig.Group("last", "first"))), options)
 			}
 			r.Deploy("plain", chart("1", nil))
-			op, err := r.Upgrade("plain", chart("2", func(d *kube.Deploy) { d.BreakOn = []string{"last"} }))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Upgrade("plain", chart("2", func(d *kube.Deploy) { d.BreakOn = []string{"last"} })))
 			r.Run(op, func(e event.Event) {
 				if e.Kind != event.KindRun || e.Status != event.Paused {
 					return

@@ -96,10 +96,7 @@ func TestChangedMeanwhile(t *testing.T) {
 			last[plan.AnnotationReadinessFailure] = `["{.loadBalancer.ingress[0].ip} == \"none\""]`
 			docs = append(docs, rig.Object("v1/Service/last", last, "spec: {type: LoadBalancer, ports: [{port: 80}]}"))
 			r.Meddles = "somebody else changes the release"
-			op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, docs...), nil))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Install("plain", rig.UseChart(rig.ChartOf(t, docs...), nil)))
 			var once sync.Once
 			out := r.Run(op, func(e event.Event) {
 				if test.exit == event.ExitAborted && e.Kind == event.KindObject && e.Object.Name == "a" && e.Message == test.want { // it stays so

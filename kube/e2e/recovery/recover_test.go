@@ -92,10 +92,7 @@ func TestLeftPendingByHelm(t *testing.T) {
 func TestRecoverDuringARun(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("a"), "1s"), rig.ConfigMap("after", rig.Group("b", "a"))), nil)))
 	var locked *lease.LockedError
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindObject && e.Object.Name == "slow" && e.Change == event.Created {

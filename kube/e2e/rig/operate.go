@@ -82,14 +82,20 @@ func (r *Rig) Prepare(operation string, change func(*kube.Deploy)) (*kube.Operat
 	return r.Install("plain", change)
 }
 
-// MustFail runs a prepared operation. It must fail with exit code 1 and a message that contains all of want, and leave
-// the release failed.
-func (r *Rig) MustFail(op *kube.Operation, err error, want ...string) Outcome {
+// Must returns an operation, which must have been prepared without an error.
+func (r *Rig) Must(op *kube.Operation, err error) *kube.Operation {
 	r.T.Helper()
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	out := r.Run(op, nil)
+	return op
+}
+
+// MustFail runs a prepared operation. It must fail with exit code 1 and a message that contains all of want, and leave
+// the release failed.
+func (r *Rig) MustFail(op *kube.Operation, err error, want ...string) Outcome {
+	r.T.Helper()
+	out := r.Run(r.Must(op, err), nil)
 	if out.Err == nil || out.State.Status != event.Failed || out.State.Exit != 1 {
 		r.T.Errorf("%s: %v: %s, exit %d; want failed, exit 1", op.Info().Name, out.Err, out.State.Status, out.State.Exit)
 	}
@@ -151,10 +157,7 @@ func (out Outcome) EndedGroups() (ids []string) {
 // MustRun runs a prepared operation that must succeed.
 func (r *Rig) MustRun(op *kube.Operation, err error) Outcome {
 	r.T.Helper()
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	out := r.Run(op, nil)
+	out := r.Run(r.Must(op, err), nil)
 	if out.Err != nil || out.State.Status != event.Succeeded || out.State.Exit != 0 {
 		r.T.Fatalf("%s: %v, %s, exit %d", op.Info().Name, out.Err, out.State.Status, out.State.Exit)
 	}

@@ -119,13 +119,10 @@ func TestStackKilledPastNoReturn(t *testing.T) {
 			}
 			since, err := rollBackToFirst()
 			b.MustRefuse(since, err, "which its stack has passed in release "+b.Namespace+"/db", fmt.Sprintf("--past-no-return %q", noWayBack))
-			op, err := b.Client.PrepareUpgrade(t.Context(), kube.Deploy{
+			op := b.Must(b.Client.PrepareUpgrade(t.Context(), kube.Deploy{
 				Common:       kube.Common{Release: "app", Namespace: b.Namespace, RollbackOnFailure: true, PlanOnly: true},
 				ChartOptions: kube.ChartOptions{Chart: rig.ChartOf(t, rig.ConfigMap("app", nil))},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 			if got := op.NoReturn(); !slices.Equal(got, []string{noWayBack}) {
 				t.Errorf("an upgrade by hand knows %q", got)
 			}

@@ -20,12 +20,9 @@ func TestAbortInTheMiddle(t *testing.T) {
 		t.Run(string(command), func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			op, err := r.Install("shop", func(i *kube.Deploy) {
+			op := r.Must(r.Install("shop", func(i *kube.Deploy) {
 				i.Values = rig.MergeValues(i.Values, map[string]any{"global": map[string]any{"speed": 1, "topicGroup": r.Namespace + ".example"}})
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 			out := r.Run(op, func(e event.Event) {
 				if e.Kind == event.KindGroup && e.Phase == helmclient.PhaseApply && e.Group == "shop/db:database" && e.Status == event.Running {
 					op.Command(event.Command{Name: command})
@@ -59,10 +56,7 @@ func TestAbortInTheMiddle(t *testing.T) {
 func TestAbortDeletesTheHook(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("hooks", func(i *kube.Deploy) { i.Values = map[string]any{"runDuration": "30s", "sleepyTime": "30"} })
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("hooks", func(i *kube.Deploy) { i.Values = map[string]any{"runDuration": "30s", "sleepyTime": "30"} }))
 	aborted := ""
 	out := r.Run(op, func(e event.Event) {
 		if aborted == "" && e.Kind == event.KindObject && e.Object.Kind == "Job" && e.Status == event.InProgress {
@@ -86,10 +80,7 @@ func TestAbortDeletesTheHook(t *testing.T) {
 func TestAbortBeforeTheFirstWrite(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("fanout", func(i *kube.Deploy) { i.Step = true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("fanout", func(i *kube.Deploy) { i.Step = true }))
 	op.Command(event.Command{Name: event.Abort})
 	out := r.Run(op, nil)
 	if out.State.Exit != 3 || out.State.Message != "aborted by you before anything was written" {

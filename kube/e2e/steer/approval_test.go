@@ -96,10 +96,7 @@ func TestApprovalBeforehand(t *testing.T) {
 	}
 	r = rig.New(t)
 	two := rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("b", rig.Group("b", "a")))
-	op, err := r.Install("shop", rig.UseChart(two, func(d *kube.Deploy) { d.ApproveBefore = []string{"b"} }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("shop", rig.UseChart(two, func(d *kube.Deploy) { d.ApproveBefore = []string{"b"} })))
 	out = r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindRun && e.Code == event.Unapproved {
 			if got := r.ConfigMaps(r.Namespace); !slices.Equal(got, []string{"a"}) {
@@ -144,10 +141,7 @@ func TestApprovalsNeedNoOrder(t *testing.T) {
 			t.Errorf("--wait=%s asks for %v, want %v", wait, got, want)
 		}
 	}
-	op, err := r.Install("shop", use(func(d *kube.Deploy) { d.Wait = "watcher" }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("shop", use(func(d *kube.Deploy) { d.Wait = "watcher" })))
 	if out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindRun && e.Code == event.Unapproved {
 			if got := r.ConfigMaps(r.Namespace); len(got) > 0 {
@@ -195,10 +189,7 @@ func TestApprovalsOfSubcharts(t *testing.T) {
 		"charts/tool/crds/a.yaml":      crd,
 	})
 	for _, wait := range []string{"ordered", "watcher"} {
-		op, err := r.Install("shop", rig.UseChart(chart, func(d *kube.Deploy) { d.Wait = wait }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		op := r.Must(r.Install("shop", rig.UseChart(chart, func(d *kube.Deploy) { d.Wait = wait })))
 		asked := map[string][]string{}
 		for g := range event.Groups(op.Phases()) {
 			for _, a := range g.Approve {

@@ -263,10 +263,7 @@ func TestRollBackAfterAnEdit(t *testing.T) {
 func TestEditBeforeTheFirstWrite(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("plain", rig.UseChart(editable(t), func(i *kube.Deploy) { i.Step, i.Values = true, map[string]any{"image": wrongImage} }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("plain", rig.UseChart(editable(t), func(i *kube.Deploy) { i.Step, i.Values = true, map[string]any{"image": wrongImage} })))
 	out := r.Run(op, sendWhenPaused(r, op, editCommand(r, op, map[string]any{"image": rightImage}, nil), func() event.Command {
 		if writes := r.Audit(); len(writes) > 0 && r.Status() != "" {
 			t.Errorf("the paused run wrote %v", writes)
@@ -278,8 +275,8 @@ func TestEditBeforeTheFirstWrite(t *testing.T) {
 	}
 	r.AssertHistory("1 deployed")
 	assertValues(r, "map[image:"+rightImage+"]")
-	if op, err = r.Uninstall(); err != nil || op.CheckEditable() == nil {
-		t.Errorf("an uninstall can be edited: %v", err)
+	if r.Must(r.Uninstall()).CheckEditable() == nil {
+		t.Error("an uninstall can be edited")
 	}
 }
 
@@ -312,10 +309,7 @@ func TestEditReplacesAFailedJob(t *testing.T) {
 	chart := rig.ChartOf(t, job(`{{ .Values.code }}`), rig.ConfigMap("last", rig.Group("last", "migrate")))
 	values := func(code string) map[string]any { return map[string]any{"code": code} }
 	r := rig.New(t)
-	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.HoldOnFailure, i.WaitForJobs, i.Values = true, kube.AllJobs, values("1") }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.HoldOnFailure, i.WaitForJobs, i.Values = true, kube.AllJobs, values("1") })))
 	failed := r.Run(op, sendWhenPaused(r, op, editCommand(r, op, values("2"), func(e *kube.Edit) {
 		changes, err := e.Changes()
 		if err != nil || len(changes) != 1 || changes[0].Action != inspect.Replace {
@@ -343,10 +337,7 @@ func TestEditOfALostRelease(t *testing.T) {
 			chart := rig.ChartOf(t, rig.ConfigMap("a", rig.Group("one"), "v: {{ .Values.v }}"), rig.ConfigMap("b", rig.Group("two", "one"), "v: {{ .Values.v }}"))
 			values := func(v string) map[string]any { return map[string]any{"v": v} }
 			r.Deploy("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Values = values("one") }))
-			op, err := r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Values, u.BreakOn = values("two"), []string{"two"} }))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Values, u.BreakOn = values("two"), []string{"two"} })))
 			helm := func() { r.MustHelm("rollback", "t", "1", "--force-conflicts") }
 			resume := func() event.Command { return event.Command{Name: event.Resume} }
 			steps := []func() event.Command{func() event.Command {
@@ -386,10 +377,7 @@ func TestEditAfterAnotherWriter(t *testing.T) {
 			}
 			values := func(v string) map[string]any { return map[string]any{"v": v} }
 			r.Deploy("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Values = values("one") }))
-			op, err := r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Values, u.Step = values("two"), true }))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.Values, u.Step = values("two"), true })))
 			out := r.Run(op, sendWhenPaused(r, op, func() event.Command {
 				if !before {
 					r.MustHelm("upgrade", "t", dir, "--set", "v=theirs", "--force-conflicts")

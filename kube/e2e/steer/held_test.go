@@ -43,10 +43,7 @@ func TestAcceptAfterAManualFix(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Meddles = "the test fixes objects by hand"
-	op, err := r.Install("fail-image", func(i *kube.Deploy) { i.HoldOnFailure, i.ReadinessTimeout = true, 8*time.Second })
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("fail-image", func(i *kube.Deploy) { i.HoldOnFailure, i.ReadinessTimeout = true, 8*time.Second }))
 	var fixed time.Time
 	out := r.Run(op, func(e event.Event) {
 		switch {
@@ -263,10 +260,7 @@ func TestBreakpointOnARemoval(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("g"), "0s"), rig.ConfigMap("leaves", rig.Group("g"))), nil))
-	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("g"), "1s"), rig.ConfigMap("comes", rig.Group("g"))), nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.Deployment("slow", rig.Group("g"), "1s"), rig.ConfigMap("comes", rig.Group("g"))), nil)))
 	stops := 0
 	var before []string
 	out := r.Run(op, func(e event.Event) {

@@ -32,12 +32,9 @@ func TestRetryAfterAManualFix(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			r.Meddles = "the test fixes objects by hand"
-			op, err := r.Install("fail-image", func(i *kube.Deploy) {
+			op := r.Must(r.Install("fail-image", func(i *kube.Deploy) {
 				i.HoldOnFailure, i.ReadinessTimeout, i.ForceConflicts = true, 6*time.Second, force
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 			out, held := r.RunHeld(op, event.Abort, func() { fixDeployment(r, "broken") })
 			if force {
 				if held != 2 || out.State.Exit != 3 || strings.Contains(out.State.Message, "conflict") {
@@ -57,10 +54,7 @@ func TestRetryAfterAManualFix(t *testing.T) {
 func TestRetryAfterHold(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("fail-image", func(i *kube.Deploy) { i.HoldOnFailure, i.ReadinessTimeout = true, 8*time.Second })
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("fail-image", func(i *kube.Deploy) { i.HoldOnFailure, i.ReadinessTimeout = true, 8*time.Second }))
 	out, held := r.RunHeld(op, event.Abort, func() { patchDeployment(r, "broken", `{"spec":{"paused":true}}`) }) // a paused Deployment counts as ready
 	if out.Err != nil || out.State.Exit != 0 || held != 1 {
 		t.Errorf("held %d times, exit %d: %v", held, out.State.Exit, out.Err)
@@ -244,10 +238,7 @@ func TestRecheckOfARemovedField(t *testing.T) {
 				})
 			}
 			r.Deploy("plain", chart("a: one", "b: two"))
-			op, err := r.Upgrade("plain", chart("a: one"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Upgrade("plain", chart("a: one")))
 			refuses.Store(true)
 			held, why := 0, ""
 			out := r.Run(op, func(e event.Event) {

@@ -13,10 +13,7 @@ import (
 func TestStepStopsBeforeTheFirstWrite(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("fanout", func(i *kube.Deploy) { i.Step = true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("fanout", func(i *kube.Deploy) { i.Step = true }))
 	stepped, started := false, 0
 	out := r.Run(op, func(e event.Event) {
 		switch {

@@ -125,10 +125,7 @@ func TestALeaseForApprovalsCannotComeBack(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	mine := r.WithClient(r.ConnectAs("runner", rig.Rule("coordination.k8s.io", "leases", "*"), rig.Rule("", "*", "*")))
-	op, err := mine.Install("shop", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("schema", map[string]string{"lockstep/approve": "drops table users"})), func(d *kube.Deploy) { d.SkipPreflight = true }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := mine.Must(mine.Install("shop", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("schema", map[string]string{"lockstep/approve": "drops table users"})), func(d *kube.Deploy) { d.SkipPreflight = true })))
 	end, err := op.ProveApprovals(t.Context(), nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -76,10 +76,7 @@ func TestHookRunsOnce(t *testing.T) {
 		return len(list) == 1 && list[0].Status.Phase == corev1.PodRunning
 	})
 	previous := pods(r)[0].UID
-	op, err := r.Install("plain", rig.UseChart(rig.ChartOf(t, hook("migrate", "1h"), rig.ConfigMap("a", nil)), func(i *kube.Deploy) { i.ReadinessTimeout = time.Minute }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("plain", rig.UseChart(rig.ChartOf(t, hook("migrate", "1h"), rig.ConfigMap("a", nil)), func(i *kube.Deploy) { i.ReadinessTimeout = time.Minute })))
 	created := false
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindObject && e.Object.Name == "migrate" && e.Change != "" && !created {

@@ -151,10 +151,7 @@ func TestSameNameAgain(t *testing.T) {
 			if !isBeingDeleted(r, "x") {
 				t.Fatal("x is not being deleted")
 			}
-			op, err := r.Upgrade("plain", rig.UseChart(with, quick))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Upgrade("plain", rig.UseChart(with, quick)))
 			var once sync.Once
 			out := r.Run(op, func(e event.Event) {
 				if e.Object != nil && e.Object.Name == "x" && strings.Contains(e.Message, "still being deleted") {

@@ -24,10 +24,7 @@ func TestGoneBeforeItsDeletion(t *testing.T) {
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("first", rig.Group("a")), rig.ConfigMap("second", rig.Group("b", "a"))), nil))
 	r.PatchConfigMap("second", `{"metadata":{"finalizers":["example.com/slow"]}}`)
-	op, err := r.Uninstall()
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Uninstall())
 	done := false
 	out := r.Run(op, func(e event.Event) {
 		if !done && e.Kind == event.KindObject && e.Status == event.Deleting && e.Object.Name == "second" {
@@ -180,10 +177,7 @@ func TestClaimsOfAStatefulSetStay(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, claimingSet), nil))
-	op, err := r.Uninstall()
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Uninstall())
 	if !slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return w.Message == keptClaim }) {
 		t.Errorf("the plan warns of %v", op.Warnings())
 	}
@@ -226,10 +220,7 @@ func TestClaimsThatAreDeletedWithAScaleDown(t *testing.T) {
 		return rig.UseChart(rig.ChartOf(t, set), nil)
 	}
 	r.Deploy("plain", chart("2"))
-	op, err := r.Upgrade("plain", chart("1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", chart("1")))
 	const deleted = "deleted when StatefulSet/db is scaled from 2 to 1, because of its persistentVolumeClaimRetentionPolicy: PersistentVolumeClaim/data-db-1; it may hold data"
 	if !slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool { return w.Message == deleted }) {
 		t.Errorf("the plan warns of %v", op.Warnings())
@@ -241,10 +232,7 @@ func TestClaimsStayAfterARollback(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	chart := rig.ChartOf(t, claimingSet, rig.ConfigMap("last", rig.Group("last", "db")))
-	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.BreakOn = []string{"last"} }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.BreakOn = []string{"last"} })))
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindRun && e.Status == event.Paused {
 			op.Command(event.Command{Name: event.Rollback})

@@ -45,10 +45,7 @@ func TestWayBackOfStatefulSet(t *testing.T) {
 			return r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, good), nil)))
 		},
 		"rollback on failure": func(t *testing.T, r *rig.Rig, _, bad string) rig.Outcome {
-			op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, bad), func(u *kube.Deploy) { u.RollbackOnFailure, u.ReadinessTimeout = true, 4*time.Second }))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, bad), func(u *kube.Deploy) { u.RollbackOnFailure, u.ReadinessTimeout = true, 4*time.Second })))
 			out := r.Run(op, nil)
 			if out.Err == nil {
 				t.Error("the upgrade succeeded")

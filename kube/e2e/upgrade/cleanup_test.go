@@ -91,10 +91,7 @@ func TestCleanupInTurn(t *testing.T) {
 	secondDoc := strings.Replace(rig.ConfigMap("second", rig.Group("three", "two")), "metadata:\n", "metadata:\n  finalizers: [example.com/held]\n", 1)
 	broken := strings.ReplaceAll(rig.Deployment("broken", rig.Group("four", "three"), "0s"), "example/app:1.0", "example/no-such-image:1")
 	next := rig.ChartOf(t, rig.ConfigMap("old", rig.Group("one")), rig.WithGenerateName(rig.ConfigMap("made-", rig.Group("one"))), rig.ConfigMap("first", rig.Group("two", "one")), secondDoc, broken, rig.ConfigMap("never", rig.Group("five", "four")))
-	op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.CleanupOnFail, u.ReadinessTimeout = true, 2*time.Second }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.CleanupOnFail, u.ReadinessTimeout = true, 2*time.Second })))
 	start := time.Now()
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindObject && e.Object.Name == "second" && strings.Contains(e.Message, "example.com/held") {
@@ -170,10 +167,7 @@ func TestKeptAfterAFailure(t *testing.T) {
 			r := rig.New(t)
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("old", nil)), nil))
 			next := rig.ChartOf(t, rig.ConfigMap("new", rig.Group("one")), rig.FailingJob(rig.Group("two", "one")), rig.ConfigMap("never", rig.Group("three", "two")))
-			op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.BreakOn = []string{"edge:two"}; undo(u) }))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.BreakOn = []string{"edge:two"}; undo(u) })))
 			out := r.Run(op, func(e event.Event) {
 				if e.Kind == event.KindRun && e.Status == event.Paused {
 					maps := r.Cluster.CoreV1().ConfigMaps(r.Namespace)
@@ -201,10 +195,7 @@ func TestOutcomeNamesWhatARollbackLeaves(t *testing.T) {
 		return rig.ChartOf(t, rig.ConfigMap("given", rig.Group("one"), "v: "+v), rig.FailingJob(rig.Group("two", "one")))
 	}
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("given", nil, "v: a")), nil))
-	op, err := r.Upgrade("plain", rig.UseChart(chart("b"), func(u *kube.Deploy) { u.RollbackOnFailure, u.BreakOn = true, []string{"edge:two"} }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", rig.UseChart(chart("b"), func(u *kube.Deploy) { u.RollbackOnFailure, u.BreakOn = true, []string{"edge:two"} })))
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindRun && e.Status == event.Paused {
 			r.PatchConfigMap("given", `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)
@@ -226,10 +217,7 @@ func TestRollbackLeavesWhatWasRefused(t *testing.T) {
 		return rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"), "v: v"+v), rig.ConfigMap("same", rig.Group("a"), "v: v"), rig.ConfigMap("c", rig.Group("b", "a"), "v: v"+v))
 	}
 	r.Deploy("plain", rig.UseChart(chart("1"), nil))
-	op, err := r.Upgrade("plain", rig.UseChart(chart("2"), func(u *kube.Deploy) { u.RollbackOnFailure, u.BreakOn = true, []string{"edge:b"} }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", rig.UseChart(chart("2"), func(u *kube.Deploy) { u.RollbackOnFailure, u.BreakOn = true, []string{"edge:b"} })))
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindRun && e.Status == event.Paused {
 			for _, name := range []string{"c", "same"} {

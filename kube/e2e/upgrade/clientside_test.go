@@ -55,10 +55,7 @@ func TestPortsOfOneNumber(t *testing.T) {
 	start := time.Now()
 	_, err := r.Upgrade("plain", rig.UseChart(next, nil))
 	r.MustRefuse(start, err, says...)
-	op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.PlanOnly = true }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.PlanOnly = true })))
 	if !slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool {
 		return w.Object != nil && w.Object.Name == "web" && strings.Contains(w.Message, "containers[0].ports: 53/TCP and 53/UDP have the same number")
 	}) {
@@ -180,10 +177,7 @@ func TestFieldsOfFailedRevisions(t *testing.T) {
 				if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Patch(t.Context(), "dropped", types.MergePatchType, scale, metav1.PatchOptions{}, "scale"); err != nil {
 					t.Fatal(err)
 				}
-				op, err := r.Upgrade("plain", func(u *kube.Deploy) { failed(u); u.RollbackOnFailure = first == "rollback" })
-				if err != nil {
-					t.Fatal(err)
-				}
+				op := r.Must(r.Upgrade("plain", func(u *kube.Deploy) { failed(u); u.RollbackOnFailure = first == "rollback" }))
 				if out := r.Run(op, nil); out.State.Exit != event.ExitFailed {
 					t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 				}

@@ -286,10 +286,7 @@ func TestCRDWithObjectsOfOthers(t *testing.T) {
 	}
 
 	fails := rig.ChartOf(t, kinds[1].CRD(rig.Group("kind")), kinds[1].Object(rig.Group("own", "kind")), rig.UnpullableDeployment("fails", rig.Group("fails", "own")))
-	op, err := r.Install("plain", rig.UseChart(fails, func(i *kube.Deploy) { i.RollbackOnFailure, i.ReadinessTimeout = true, 4*time.Second }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("plain", rig.UseChart(fails, func(i *kube.Deploy) { i.RollbackOnFailure, i.ReadinessTimeout = true, 4*time.Second })))
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindGroup && e.Group == "edge:own" && e.Status == event.Ready {
 			r.Create(object(kinds[1], "theirs", nil))

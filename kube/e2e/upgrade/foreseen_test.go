@@ -127,10 +127,7 @@ func TestRefusalsThatMayPass(t *testing.T) {
 			if tt.object != "Deployment/fixed" { // which would be refused
 				next = rig.ChartOf(t, rig.ConfigMap("params", rig.Group("one"), "v: two"), rig.ConfigMap("checked", rig.Group("two", "one"), "v: two"))
 			}
-			op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.ReadinessTimeout = 2 * time.Second }))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.ReadinessTimeout = 2 * time.Second })))
 			found := ""
 			for _, w := range op.Warnings() {
 				if w.Object != nil && w.Object.String() == tt.object {

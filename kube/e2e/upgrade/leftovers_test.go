@@ -89,10 +89,7 @@ func TestLeftoversOfFailedRevisions(t *testing.T) {
 // failUpgrade upgrades to some documents and a Job that fails.
 func failUpgrade(r *rig.Rig, rollBack bool, docs ...string) rig.Outcome {
 	r.T.Helper()
-	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(r.T, append(docs, rig.FailingJob(nil))...), func(u *kube.Deploy) { u.RollbackOnFailure, u.WaitForJobs = rollBack, plan.AllJobs }))
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", rig.UseChart(rig.ChartOf(r.T, append(docs, rig.FailingJob(nil))...), func(u *kube.Deploy) { u.RollbackOnFailure, u.WaitForJobs = rollBack, plan.AllJobs })))
 	out := r.Run(op, nil)
 	if out.State.Exit != event.ExitFailed {
 		r.T.Errorf("exit %d: %s", out.State.Exit, out.State.Message)

@@ -55,10 +55,7 @@ func TestOwnersThatAreDeleted(t *testing.T) {
 		r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("b", first)), nil))
 		next := rig.ChartOf(t, rig.ConfigMap("a", first), rig.ConfigMap("b", first, "changed: by-the-upgrade"),
 			rig.FailingJob(map[string]string{"helm.sh/layer": "fails", "helm.sh/dependson/layer": "first"}))
-		op, err := r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.RollbackOnFailure, u.ReadinessTimeout = true, time.Minute }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		op := r.Must(r.Upgrade("plain", rig.UseChart(next, func(u *kube.Deploy) { u.RollbackOnFailure, u.ReadinessTimeout = true, time.Minute })))
 		owned := false
 		if out := r.Run(op, func(e event.Event) {
 			if e.Kind == event.KindGroup && e.Phase == "apply" && e.Status == event.Ready && !owned {

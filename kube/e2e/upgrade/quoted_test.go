@@ -65,12 +65,8 @@ func TestPolicyThatQuotesSecrets(t *testing.T) {
 	} else {
 		check("upgrade", err.Error())
 	}
-	op, err := r.Upgrade("plain", chart("canaryNEXTvalue", func(d *kube.Deploy) { d.ForceConflicts, d.SkipPreflight = true, true }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", chart("canaryNEXTvalue", func(d *kube.Deploy) { d.ForceConflicts, d.SkipPreflight = true, true })))
 	check("the run of an upgrade", r.Run(op, nil).State.Message)
-	op, err = r.Upgrade("plain", chart("canaryNEXTvalue", func(d *kube.Deploy) { d.ForceConflicts, d.PlanOnly = true, true }))
-	_, changes := r.Changes(op, err)
+	_, changes := r.Changes(r.Upgrade("plain", chart("canaryNEXTvalue", func(d *kube.Deploy) { d.ForceConflicts, d.PlanOnly = true, true })))
 	check("plan", changes["Secret/s"].Message)
 }

@@ -84,14 +84,11 @@ func TestHistoryMax(t *testing.T) {
 
 	// Even with --history-max 1 the deployed revision is kept for the rollback on failure. As in Helm, that rollback
 	// prunes no revisions.
-	op, err = r.Upgrade("plain", func(u *kube.Deploy) {
+	op = r.Must(r.Upgrade("plain", func(u *kube.Deploy) {
 		chart("v6")(u)
 		u.Chart = rig.MakeChart(t, chained("v6", "example/no-such-image:6"))
 		u.HistoryMax, u.RollbackOnFailure, u.ReadinessTimeout = 1, true, 8*time.Second
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Message, "rolled back to revision 5") {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 	}

@@ -178,10 +178,7 @@ func TestLostMarks(t *testing.T) {
 					t.Fatal(err)
 				}
 				if name == "upgrade" { // one that changes the object
-					op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a, rig.ConfigMap("two", nil, "v: new")), func(u *kube.Deploy) { u.PlanOnly = true }))
-					if err != nil {
-						t.Fatal(err)
-					}
+					op := r.Must(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a, rig.ConfigMap("two", nil, "v: new")), func(u *kube.Deploy) { u.PlanOnly = true })))
 					if refused := op.Conflicts(); (len(refused) > 0) != (how == "marked by another manager") {
 						t.Errorf("a write is refused: %v", refused)
 					}

@@ -365,10 +365,7 @@ func TestReplacementOfAScaledStatefulSet(t *testing.T) {
 	r := rig.New(t)
 	r.Deploy("plain", rig.UseChart(rig.ChartOf(t, statefulSet("app: set", "app: set", "1Gi")), nil))
 	next := rig.UseChart(rig.ChartOf(t, statefulSet("app: set", "app: set", "2Gi")), func(u *kube.Deploy) { u.ReplaceObjects, u.ForceConflicts = []string{"StatefulSet"}, true })
-	op, err := r.Upgrade("plain", next)
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Upgrade("plain", next))
 	scale := func(replicas string) {
 		patch := []byte(`{"spec":{"replicas":` + replicas + `}}`)
 		if _, err := r.Cluster.AppsV1().StatefulSets(r.Namespace).Patch(t.Context(), "set", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "somebody"}, "scale"); err != nil {
@@ -429,10 +426,7 @@ func TestReplacementAsks(t *testing.T) {
 		r := rig.NewNamed(t, "replacement-asks-"+string(command))
 		r.Deploy("plain", rig.UseChart(fixedOf(t, "one"), nil))
 		before, _ := uids(r, "deployments.v1.apps", "fixed")
-		op, err := r.Upgrade("plain", rig.UseChart(fixedOf(t, "two"), func(u *kube.Deploy) { u.ReplaceObjects = []string{"ask"} }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		op := r.Must(r.Upgrade("plain", rig.UseChart(fixedOf(t, "two"), func(u *kube.Deploy) { u.ReplaceObjects = []string{"ask"} })))
 		paused := 0
 		out := r.Run(op, func(e event.Event) {
 			if e.Kind == event.KindRun && e.Status == event.Paused {

@@ -75,13 +75,10 @@ func TestFailedUpgradeRollsBack(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			r.Deploy("fail-image", func(i *kube.Deploy) { i.Values = map[string]any{"image": "example/app:1.0"} })
-			op, err := r.Upgrade("fail-image", func(u *kube.Deploy) {
+			op := r.Must(r.Upgrade("fail-image", func(u *kube.Deploy) {
 				u.RollbackOnFailure, u.ReadinessTimeout = rollback, 8*time.Second
 				u.Values = map[string]any{"image": "example/no-such-image:2"}
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 			if op.Info().PreviousRevision != 1 {
 				t.Errorf("it would roll back to revision %d, want 1", op.Info().PreviousRevision)
 			}
@@ -172,10 +169,7 @@ func TestRollbackOfAnUntouchedObject(t *testing.T) {
 			if tt.serverSide == "false" { // else the upgrade is refused: somebody else owns the field
 				next = append(next, rig.ConfigMap("later", rig.Group("later", "first"), "extra: two"))
 			}
-			op, err := r.Upgrade("plain", with(next...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(r.Upgrade("plain", with(next...)))
 			if out := r.Run(op, nil); out.State.Exit != event.ExitFailed {
 				t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 			}

@@ -87,13 +87,9 @@ func TestUpgradeRemovesInReverse(t *testing.T) {
 func TestUpgradeOfAFailedFirstInstall(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op, err := r.Install("fail-image", func(i *kube.Deploy) { i.ReadinessTimeout = 2 * time.Second })
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.Install("fail-image", func(i *kube.Deploy) { i.ReadinessTimeout = 2 * time.Second }))
 	r.Run(op, nil)
-	op, err = r.Upgrade("fail-image", func(u *kube.Deploy) { u.Values = map[string]any{"image": "example/app:1.0"} })
-	r.MustRun(op, err)
+	r.MustRun(r.Upgrade("fail-image", func(u *kube.Deploy) { u.Values = map[string]any{"image": "example/app:1.0"} }))
 	if got, want := r.History(), []string{"1 superseded", "2 deployed"}; !slices.Equal(got, want) {
 		t.Errorf("history %v, want %v", got, want)
 	}
