@@ -85,8 +85,7 @@ func TestTestsAreTheLastUnits(t *testing.T) {
 		t.Errorf("failed at %v, results %v", out.State.FailedObject, got)
 	}
 	r.AssertHistory("1 superseded", "2 failed")
-	op = r.Must(r.Upgrade("plain", withTests(chart, bad, func(d *kube.Deploy) { d.RollbackOnFailure = true })))
-	out = r.Run(op, nil)
+	out = r.Run(r.Must(r.Upgrade("plain", withTests(chart, bad, func(d *kube.Deploy) { d.RollbackOnFailure = true }))), nil)
 	if out.State.Exit != 1 || !strings.Contains(out.State.Message, "rolled back to revision 1") || r.ConfigMapData("a")["v"] != "one" {
 		t.Errorf("exit %d: %s; %v", out.State.Exit, out.State.Message, r.ConfigMapData("a"))
 	}
@@ -205,8 +204,7 @@ func TestNextPodRunsTheTests(t *testing.T) {
 				}
 			}
 			r.MustRun(r.Install("plain", pod(false)))
-			op := r.Must(r.Install("plain", pod(true)))
-			out := r.Run(op, nil)
+			out := r.Run(r.Must(r.Install("plain", pod(true))), nil)
 			if got, want := out.EndedGroups()[:2], []string{"test:Pod/first", "test:Pod/last"}; !slices.Equal(got, want) {
 				t.Errorf("ran %v, want %v", got, want)
 			}

@@ -175,8 +175,7 @@ func TestRollbackRunsNoExpiredJob(t *testing.T) {
 	r.Eventually("the Job is gone", func() bool { return jobGone(r) })
 	fails := rig.Group("a")
 	fails[plan.AnnotationReadinessTimeout] = "3s"
-	op := r.Must(r.Upgrade("plain", chart(rig.UnpullableDeployment("fails", fails))))
-	out := r.Run(op, nil)
+	out := r.Run(r.Must(r.Upgrade("plain", chart(rig.UnpullableDeployment("fails", fails)))), nil)
 	for _, e := range out.Events {
 		if e.Kind == event.KindObject && e.Object.Name == "work" && e.Writes() {
 			t.Errorf("the Job was %s %s in %s", e.Status, e.Change, e.Phase)

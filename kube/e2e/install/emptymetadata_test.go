@@ -58,12 +58,9 @@ func TestEmptyMetadataMatchesHelm(t *testing.T) {
 	}
 
 	for _, r := range []*rig.Rig{ours, helms} { // a release installed by lockstep, and one by Helm
-		op, err := r.Upgrade(chart, nil)
-		r.MustRun(op, err)
-		op, err = r.Rollback(1)
-		r.MustRun(op, err)
-		op, err = r.Uninstall()
-		r.MustRun(op, err)
+		r.MustRun(r.Upgrade(chart, nil))
+		r.MustRun(r.Rollback(1))
+		r.MustRun(r.Uninstall())
 		if left := r.Labelled(); len(left) > 0 {
 			t.Errorf("not removed: %v", left)
 		}

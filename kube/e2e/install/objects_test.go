@@ -93,8 +93,7 @@ func TestKeep(t *testing.T) {
 	if !slices.ContainsFunc(out.Events, func(e event.Event) bool { return e.Object != nil && e.Object.Name == "a" && e.Change == event.Kept }) {
 		t.Errorf("no event says that a is kept")
 	}
-	op, err = r.Uninstall()
-	out = r.MustRun(op, err)
+	out = r.MustRun(r.Uninstall())
 	if !out.HasWarning("R31", "ConfigMap/b", "helm.sh/resource-policy") {
 		t.Errorf("no warning says that b is kept: %v", out.State.Warnings)
 	}

@@ -44,8 +44,7 @@ func TestTakenOver(t *testing.T) {
 	rollback := kube.Rollback{Common: r.Common(), Revision: 1, TakeOwnership: true}
 	r.MustRun(r.Client.PrepareRollback(t.Context(), rollback))
 	take("thief3")
-	op, err := r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a), nil))
-	out := r.MustRun(op, err)
+	out := r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, a), nil)))
 	if !slices.ContainsFunc(out.Events, func(e event.Event) bool {
 		return e.Object != nil && e.Object.Name == "b" && e.Change == event.Kept && strings.Contains(e.Message, "thief3")
 	}) {
@@ -53,7 +52,7 @@ func TestTakenOver(t *testing.T) {
 	}
 	r.MustRun(r.Client.PrepareRollback(t.Context(), rollback))
 	take("thief4")
-	op, err = r.Uninstall()
+	op, err := r.Uninstall()
 	out = r.MustRun(op, err)
 	if !out.HasWarning("R31", "ConfigMap/b", "thief4") {
 		t.Errorf("no warning says that the uninstall keeps b: %v", out.State.Warnings)

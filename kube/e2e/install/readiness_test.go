@@ -46,11 +46,9 @@ func TestStaleStatus(t *testing.T) {
 			"  template: {metadata: {labels: {app: state}, annotations: {sandbox/ready-delay: "+delay+"}}, spec: {containers: [{name: main, image: example/app:"+version+"}]}}")
 		return rig.UseChart(rig.ChartOf(t, rig.Deployment("app", rig.Group("a"), delay), set, rig.ConfigMap("after", rig.Group("b", "a"), "version: v"+version)), func(u *kube.Deploy) { u.Install = true })
 	}
-	op, err := r.Upgrade("plain", chart("1", "0s"))
-	r.MustRun(op, err)
+	r.MustRun(r.Upgrade("plain", chart("1", "0s")))
 	start := time.Now()
-	op, err = r.Upgrade("plain", chart("2", "1500ms"))
-	out := r.MustRun(op, err)
+	out := r.MustRun(r.Upgrade("plain", chart("2", "1500ms")))
 	tl := r.Timeline("lockstep").Since(start)
 	for _, workload := range []string{"Deployment/app", "StatefulSet/state"} {
 		ready, _ := tl.Ready(t, []string{workload})

@@ -61,8 +61,7 @@ func TestTemplateValuesMatchHelm(t *testing.T) {
 	same("1")
 	for n, keep := range []func(*kube.Deploy){func(u *kube.Deploy) { u.ReuseValues = true }, func(u *kube.Deploy) { u.ResetThenReuseValues = true }} {
 		helms.MustHelm("upgrade", "t", path, []string{"--reuse-values", "--reset-then-reuse-values"}[n], "--set", "added=1234567")
-		op, err := ours.Upgrade(chart, func(u *kube.Deploy) { u.Values = more; keep(u) })
-		ours.MustRun(op, err)
+		ours.MustRun(ours.Upgrade(chart, func(u *kube.Deploy) { u.Values = more; keep(u) }))
 		same([]string{"2", "3"}[n])
 	}
 }

@@ -43,8 +43,7 @@ func TestAPIServerWarnings(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	c := rig.ChartOf(t, rig.Object("v1/Service/old", nil, "spec: {externalName: ignored.example, ports: [{port: 80}]}"))
-	op := r.Must(r.Install("shop", rig.UseChart(c, nil)))
-	out := r.Run(op, nil)
+	out := r.Run(r.Must(r.Install("shop", rig.UseChart(c, nil))), nil)
 	counts := map[string]int{}
 	for _, w := range out.State.Warnings {
 		if strings.HasPrefix(w.Message, "Service/old: the API server warns: ") {

@@ -176,8 +176,7 @@ func TestHelmWritesFirst(t *testing.T) {
 	if r.Client, err = kube.Connect(settings, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	op := r.Must(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("ours", nil)), nil)))
-	out := r.Run(op, nil)
+	out := r.Run(r.Must(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("ours", nil)), nil))), nil)
 	if m := out.State.Message; out.State.Exit != 2 || !strings.HasPrefix(m, "nothing was written: ") || !strings.Contains(m, "revision 2 (deployed)") {
 		t.Errorf("exit %d: %s", out.State.Exit, m)
 	}

@@ -295,8 +295,7 @@ func TestLockThatStays(t *testing.T) {
 	by := r.WithClient(r.ConnectThrough(rig.Interceptor{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 		return req.Method == http.MethodDelete && strings.Contains(req.URL.Path, "/leases/") && rig.InternalError(w)
 	}}, ""))
-	op := by.Must(by.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil)))
-	out := r.Run(op, nil)
+	out := r.Run(by.Must(by.Install("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", nil)), nil))), nil)
 	if out.State.Exit != 0 {
 		t.Errorf("exit %d: %v", out.State.Exit, out.Err)
 	}

@@ -25,8 +25,7 @@ func TestBackAndForthWithHelm(t *testing.T) {
 		r := rig.New(t)
 		r.Deploy(chart, nil)
 		r.MustHelm("upgrade", "t", path)
-		op, err := r.Rollback(1)
-		out := r.MustRun(op, err)
+		out := r.MustRun(r.Rollback(1))
 		if n := len(out.State.Phases[0].Groups); n != 3 {
 			t.Errorf("the rollback to revision 1 has %d groups, want 3 (R32)", n)
 		}
@@ -45,14 +44,12 @@ func TestBackAndForthWithHelm(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t)
 		r.MustHelm("install", "t", path)
-		op, err := r.Upgrade(chart, nil)
-		r.MustRun(op, err)
+		r.MustRun(r.Upgrade(chart, nil))
 		r.MustHelm("rollback", "t", "1")
 		if got, want := r.History(), []string{"1 superseded", "2 superseded", "3 deployed"}; !slices.Equal(got, want) {
 			t.Errorf("history %v, want %v", got, want)
 		}
-		op, err = r.Uninstall()
-		out := r.MustRun(op, err)
+		out := r.MustRun(r.Uninstall())
 		if n := len(out.State.Phases[0].Groups); n != 1 {
 			t.Errorf("a revision of Helm's is removed in %d groups, want 1", n)
 		}
@@ -68,8 +65,7 @@ func TestHelmReadsOurReleases(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("hip9999-layers", nil)
-	op, err := r.Upgrade("hip9999-layers", nil)
-	r.MustRun(op, err)
+	r.MustRun(r.Upgrade("hip9999-layers", nil))
 	r.MustHelm("rollback", "t", "1")
 	for _, args := range [][]string{{"history", "t"}, {"get", "all", "t"}, {"list"}} {
 		if out := r.MustHelm(args...); !strings.Contains(out, "hip9999-layers") {
@@ -77,8 +73,7 @@ func TestHelmReadsOurReleases(t *testing.T) {
 		}
 	}
 	// lockstep still uninstalls the revision that Helm created in order.
-	op, err = r.Uninstall()
-	out := r.MustRun(op, err)
+	out := r.MustRun(r.Uninstall())
 	if n := len(out.State.Phases[0].Groups); n < 3 {
 		t.Errorf("a sequenced revision that Helm rolled back to is removed in %d groups, want at least 3", n)
 	}
@@ -127,8 +122,7 @@ func TestHelmsOwnCharts(t *testing.T) {
 			if got := ours.Objects(); !slices.Equal(got, want) {
 				t.Errorf("objects %v, with helm %v", got, want)
 			}
-			op, err := ours.Uninstall()
-			ours.MustRun(op, err)
+			ours.MustRun(ours.Uninstall())
 			if left := ours.Objects(); len(left) > 0 {
 				t.Errorf("not removed: %v", left)
 			}

@@ -78,8 +78,7 @@ func assertUpgradeAndRollbackInOrder(r *rig.Rig, chart string) {
 	r.MustRun(op, err)
 	assertWritesFollowDependencies(r, "upgrade", chart, start)
 	start = time.Now()
-	op, err = r.Rollback(1)
-	r.MustRun(op, err)
+	r.MustRun(r.Rollback(1))
 	assertWritesFollowDependencies(r, "rollback", chart, start)
 	if got, want := r.History(), []string{"1 superseded", "2 superseded", "3 deployed"}; !slices.Equal(got, want) {
 		t.Errorf("history %v, want %v", got, want)

@@ -144,8 +144,7 @@ func TestOneGenerateNameTwice(t *testing.T) {
 	}
 
 	start := time.Now()
-	op, err := r.Uninstall()
-	out = r.MustRun(op, err)
+	out = r.MustRun(r.Uninstall())
 	if got := out.EndedGroups(); !slices.Equal(got, []string{"edge:c", "edge:b", "edge:a"}) || len(r.Jobs()) > 0 {
 		t.Errorf("removed %v, remaining: %v", got, r.Jobs())
 	}

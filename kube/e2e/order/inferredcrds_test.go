@@ -24,8 +24,7 @@ func TestInferredOrderAfterCRDs(t *testing.T) {
 		service("db"), rig.Deployment("db", nil, "300ms"), calling(rig.Job("migrate-{{ randAlpha 8 | lower }}", nil, "0s")), calling(rig.Deployment("web", nil, "0s")),
 		`{{ if lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "gears.again.example" }}` + rig.ConfigMap("seen", nil) + "{{ end }}",
 	}, "\n---\n")})
-	op, err := r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Order = kube.OrderInferred }))
-	out := r.MustRun(op, err)
+	out := r.MustRun(r.Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Order = kube.OrderInferred })))
 	for _, e := range out.Events {
 		if e.Kind == event.KindWarning {
 			t.Errorf("warning %+v", e)

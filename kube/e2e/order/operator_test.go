@@ -66,15 +66,14 @@ func TestOperatorsRule(t *testing.T) {
 	_, err := install("Thing." + api + "={.phse} == Up")
 	r.MustRefuse(start, err, "R22b", api+"/v1 Thing has no field .status.phse; did you mean .status.phase?")
 
-	op, err := install("Thing." + api + "/it={.phase} == Up; {.phase} == Down")
-	out := r.MustRun(op, err)
+	out := r.MustRun(install("Thing." + api + "/it={.phase} == Up; {.phase} == Down"))
 	assertOperators(out)
 	tl := r.Timeline("lockstep")
 	after, _ := tl.FirstWrite(t, []string{"ConfigMap/after"})
 	if spoke := tl.LastStatus(t, "Thing/it"); after.Before(spoke) {
 		t.Errorf("after was written before the status of Thing/it")
 	}
-	op, err = r.Upgrade("plain", rig.UseChart(phasedChart(t, api, "2"), func(u *kube.Deploy) {
+	op, err := r.Upgrade("plain", rig.UseChart(phasedChart(t, api, "2"), func(u *kube.Deploy) {
 		u.Readiness = append(overrides(t, "Thing={.phase} == Up"), overrides(t, "Thng={.phase} == Up")...)
 	}))
 	out = r.MustRun(op, err)
@@ -91,8 +90,7 @@ func TestOperatorsRule(t *testing.T) {
 	}
 	common := r.Common()
 	common.Readiness = []kube.Readiness{never}
-	op, err = r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: common, Revision: 2})
-	out = r.MustRun(op, err)
+	out = r.MustRun(r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: common, Revision: 2}))
 	if it := stateOf(out, "edge:a", "it"); !it.NotAwaited() || out.State.NotAwaited != 1 {
 		t.Errorf("Thing/it is %s by %q; %d objects not awaited", it.Status, it.ReadyBy, out.State.NotAwaited)
 	}

@@ -44,8 +44,7 @@ func TestPostRendererDropsSource(t *testing.T) {
 				t.Errorf("c does not belong to its subchart")
 			}
 			r.MustRun(r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.PostRenderer = stripper{bare} })))
-			op, err := r.Uninstall()
-			out = r.MustRun(op, err)
+			out = r.MustRun(r.Uninstall())
 			if got := r.ConfigMaps(r.Namespace); len(got) > 0 || len(out.State.Phases[0].Groups) < 2 {
 				t.Errorf("remaining: %v, after %d groups", got, len(out.State.Phases[0].Groups))
 			}
@@ -78,8 +77,7 @@ func TestManifestWithoutSources(t *testing.T) {
 		t.Errorf("after the upgrade there are %v, want [a b]", got)
 	}
 	strip()
-	op, err := r.Uninstall()
-	out := r.MustRun(op, err)
+	out := r.MustRun(r.Uninstall())
 	gone := 0
 	for _, e := range out.Events {
 		if e.Kind == event.KindObject && e.Status == event.Gone {

@@ -31,8 +31,7 @@ func TestWaitChangesNoOrder(t *testing.T) {
 			common := kube.Common{Release: "t", Namespace: r.Namespace, Wait: wait}
 
 			start := time.Now()
-			op, err := r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: common, Revision: 1})
-			out := r.MustRun(op, err)
+			out := r.MustRun(r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: common, Revision: 1}))
 			if got := groupsRun(out, event.PhaseApply); len(got) != len(groups) {
 				t.Errorf("rolled back in the groups %v", got)
 			}
@@ -46,8 +45,7 @@ func TestWaitChangesNoOrder(t *testing.T) {
 			}
 
 			tl, start := r.Timeline("lockstep"), time.Now()
-			op, err = r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: common})
-			out = r.MustRun(op, err)
+			out = r.MustRun(r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: common}))
 			if got := groupsRun(out, event.PhaseRemove); len(got) != len(groups) {
 				t.Errorf("uninstalled in the groups %v", got)
 			}

@@ -367,8 +367,7 @@ func TestRepairThatChangesNothing(t *testing.T) {
 	if got := driftLines(drift(r)); len(got) != 1 {
 		t.Fatalf("drift %q", got)
 	}
-	op := r.Must(r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()}))
-	out := r.Run(op, nil)
+	out := r.Run(r.Must(r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})), nil)
 	if out.Err == nil || out.State.Exit != 1 || !strings.Contains(out.State.Message, "Service/dns") || !strings.Contains(out.State.Message, "spec.ports[tcp]") {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 	}

@@ -169,8 +169,7 @@ func TestRepairOfTheRest(t *testing.T) {
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("fixed", first, "v: '1'"), rig.ConfigMap("other", rig.Group("then", "first"), "v: '1'")), func(d *kube.Deploy) { d.ServerSide = serverSide }))
 			change(r, "configmaps", "fixed", types.MergePatchType, `{"immutable":true,"data":{"v":"hacked"}}`)
 			change(r, "configmaps", "other", types.MergePatchType, `{"data":{"v":"hacked"}}`)
-			op := r.Must(r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()}))
-			out := r.Run(op, nil)
+			out := r.Run(r.Must(r.Client.PrepareRepair(t.Context(), kube.Repair{Common: r.Common()})), nil)
 			if out.State.Exit != 1 || !strings.Contains(out.State.Message, "ConfigMap/fixed is not repaired: ") || !strings.Contains(out.State.Message, "immutable") {
 				t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 			}

@@ -184,8 +184,7 @@ func TestViewOfAnExpiredJob(t *testing.T) {
 func TestViewSaysWhy(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op := r.Must(r.Install("fail-image", func(i *kube.Deploy) { i.ReadinessTimeout = 5 * time.Second }))
-	r.Run(op, nil)
+	r.Run(r.Must(r.Install("fail-image", func(i *kube.Deploy) { i.ReadinessTimeout = 5 * time.Second })), nil)
 	r.OpenView(0).Await("the reason, as a failure", func(s *event.State) bool {
 		g := s.Find("apply", "fail-image:broken")
 		return g != nil && strings.Contains(g.Objects[0].Cause, "cannot be pulled") && g.Objects[0].Status == event.Failed && g.Status == event.Failed

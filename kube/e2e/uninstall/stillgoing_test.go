@@ -181,8 +181,7 @@ func TestSameNameNeverFree(t *testing.T) {
 	r.Deploy("plain", rig.UseChart(with, nil))
 	r.PatchConfigMap("x", addFinalizer)
 	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("stays", nil)), quick)))
-	op, err := r.Upgrade("plain", rig.UseChart(with, quick))
-	out := r.MustFail(op, err)
+	out := r.MustFail(r.Upgrade("plain", rig.UseChart(with, quick)))
 	if !strings.Contains(out.State.Cause, finalizer) && !strings.Contains(strings.Join(out.State.Evidence, " "), finalizer) {
 		t.Errorf("cause %q, evidence %q", out.State.Cause, out.State.Evidence)
 	}

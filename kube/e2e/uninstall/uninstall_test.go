@@ -131,8 +131,7 @@ func TestUninstallOfHistory(t *testing.T) {
 		r.MustFail(op, err)
 	}
 	r.MustRun(r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace}, KeepHistory: true}))
-	op, err := r.Uninstall()
-	out := r.MustRun(op, err)
+	out := r.MustRun(r.Uninstall())
 	if len(out.State.Phases) > 0 || out.State.Release != event.NoRelease || !strings.Contains(out.State.Message, "its history was deleted") {
 		t.Errorf("phases %v, release %q, message %q", out.State.Phases, out.State.Release, out.State.Message)
 	}

@@ -38,8 +38,7 @@ func TestReplicasOfAnotherManager(t *testing.T) {
 	r.MustRefuse(start, err, says...)
 	op, err := r.Upgrade("plain", func(u *kube.Deploy) { fixed(u); u.SkipPreflight = true })
 	r.MustFail(op, err, append(says, "never started: edge:b")...)
-	op, err = r.Upgrade("plain", func(u *kube.Deploy) { fixed(u); u.ForceConflicts = true })
-	r.MustRun(op, err)
+	r.MustRun(r.Upgrade("plain", func(u *kube.Deploy) { fixed(u); u.ForceConflicts = true }))
 	if n := replicas(); n != 2 {
 		t.Errorf("%d replicas after --force-conflicts, want 2", n)
 	}
@@ -68,8 +67,7 @@ func TestFieldConflict(t *testing.T) {
 	r.PatchConfigMap("a", `{"data":{"is":"theirs"}}`)
 	op, err = r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.SkipPreflight = true }))
 	r.MustFail(op, err, says...)
-	op, err = r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.ForceConflicts = true }))
-	r.MustRun(op, err)
+	r.MustRun(r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.ForceConflicts = true })))
 	a, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Get(t.Context(), "a", metav1.GetOptions{})
 	if err != nil || a.Data["is"] != "a" {
 		t.Errorf("data %v, %v", a.Data, err)

@@ -48,13 +48,12 @@ func TestCRDUpgradeThatLosesObjects(t *testing.T) {
 		t.Errorf("--crds=some: %v", err)
 	}
 	wider := strings.Replace(crdText(group, "v1"), "properties: {size: {type: string}}", "required: [mode], properties: {mode: {type: string, default: fast}, size: {type: string, x-kubernetes-validations: [{rule: \"self != ''\"}]}}", 1)
-	op, err := r.Upgrade("plain", with(wider, nil))
-	out := r.MustRun(op, err)
+	out := r.MustRun(r.Upgrade("plain", with(wider, nil)))
 	if !out.HasWarning("R29a", "its 2 objects passed the new schema of v1, but its rules (x-kubernetes-validations) were not tried") {
 		t.Errorf("warnings: %v", out.State.Warnings)
 	}
 	r.Create(rig.Object(group+"/v1/Gear/three", nil, "spec: {size: x, mode: slow}"))
-	op, err = r.Upgrade("plain", with(crdText(group, "v1"), nil))
+	op, err := r.Upgrade("plain", with(crdText(group, "v1"), nil))
 	if !slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool {
 		return strings.HasSuffix(w.Message, "fields that the new schema of v1 lacks are lost in 1 of its 3 objects: "+r.Namespace+"/three: spec.mode")
 	}) {

@@ -44,8 +44,7 @@ func TestLeftoversOfFailedRevisions(t *testing.T) {
 			r := rig.New(t)
 			r.Deploy("plain", rig.UseChart(good, nil))
 			for _, c := range []*charts.Chart{rig.FailingChart(t, "taken", "b"), rig.FailingChart(t, "c", "d")} {
-				op, err := r.Upgrade("plain", rig.UseChart(c, nil))
-				r.MustFail(op, err)
+				r.MustFail(r.Upgrade("plain", rig.UseChart(c, nil)))
 			}
 			r.PatchConfigMap("taken", `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)
 			op, err := tt.do(r)

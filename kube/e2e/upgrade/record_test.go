@@ -27,12 +27,10 @@ func TestSubchartsThroughUpgradeAndRollback(t *testing.T) {
 				return text.String()
 			}
 			want := plan(r.Deploy(chart, nil))
-			op, err := r.Upgrade(chart, nil)
-			if got := plan(r.MustRun(op, err)); got != want {
+			if got := plan(r.MustRun(r.Upgrade(chart, nil))); got != want {
 				t.Errorf("the upgrade's plan is\n%swant\n%s", got, want)
 			}
-			op, err = r.Rollback(1)
-			if got := plan(r.MustRun(op, err)); got != want {
+			if got := plan(r.MustRun(r.Rollback(1))); got != want {
 				t.Errorf("the rollback's plan is\n%swant\n%s", got, want)
 			}
 		})

@@ -53,13 +53,11 @@ func TestRollbackToUnsequenced(t *testing.T) {
 			if out := r.MustRun(op, err); len(out.State.Phases[0].Groups) != 3 {
 				t.Errorf("the upgrade has %d groups, want 3", len(out.State.Phases[0].Groups))
 			}
-			op, err = r.Rollback(1)
-			out := r.MustRun(op, err)
+			out := r.MustRun(r.Rollback(1))
 			if n, m := len(out.State.Phases[0].Groups), len(out.State.Phases[1].Groups); n != 1 || m != 1 {
 				t.Errorf("the rollback applies %d groups and removes %d, want all at once, then c", n, m)
 			}
-			op, err = r.Uninstall()
-			if out := r.MustRun(op, err); len(out.State.Phases[0].Groups) != 1 {
+			if out := r.MustRun(r.Uninstall()); len(out.State.Phases[0].Groups) != 1 {
 				t.Errorf("an unsequenced revision is removed in %d groups, want 1", len(out.State.Phases[0].Groups))
 			}
 		})
@@ -169,8 +167,7 @@ func TestRollbackOfAnUntouchedObject(t *testing.T) {
 			if tt.serverSide == "false" { // else the upgrade is refused: somebody else owns the field
 				next = append(next, rig.ConfigMap("later", rig.Group("later", "first"), "extra: two"))
 			}
-			op := r.Must(r.Upgrade("plain", with(next...)))
-			if out := r.Run(op, nil); out.State.Exit != event.ExitFailed {
+			if out := r.Run(r.Must(r.Upgrade("plain", with(next...))), nil); out.State.Exit != event.ExitFailed {
 				t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 			}
 			if tt.byHand {

@@ -58,8 +58,7 @@ func TestUpgradeRemovesInReverse(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("fanout", nil)
-	op, err := r.Upgrade("plain", nil)
-	out := r.MustRun(op, err)
+	out := r.MustRun(r.Upgrade("plain", nil))
 	var order []string
 	for _, e := range out.Events {
 		if e.Kind == event.KindGroup && e.Status == event.Running {
@@ -87,8 +86,7 @@ func TestUpgradeRemovesInReverse(t *testing.T) {
 func TestUpgradeOfAFailedFirstInstall(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	op := r.Must(r.Install("fail-image", func(i *kube.Deploy) { i.ReadinessTimeout = 2 * time.Second }))
-	r.Run(op, nil)
+	r.Run(r.Must(r.Install("fail-image", func(i *kube.Deploy) { i.ReadinessTimeout = 2 * time.Second })), nil)
 	r.MustRun(r.Upgrade("fail-image", func(u *kube.Deploy) { u.Values = map[string]any{"image": "example/app:1.0"} }))
 	if got, want := r.History(), []string{"1 superseded", "2 deployed"}; !slices.Equal(got, want) {
 		t.Errorf("history %v, want %v", got, want)
@@ -102,8 +100,7 @@ func TestUpgradeInstalls(t *testing.T) {
 	if _, err := r.Upgrade("plain", nil); err == nil || !strings.Contains(err.Error(), "--install") {
 		t.Errorf("error %v", err)
 	}
-	op, err := r.Upgrade("plain", func(u *kube.Deploy) { u.Install = true })
-	r.MustRun(op, err)
+	r.MustRun(r.Upgrade("plain", func(u *kube.Deploy) { u.Install = true }))
 	r.AssertDeployed("t")
 }
 
@@ -121,8 +118,7 @@ func TestReplace(t *testing.T) {
 		if _, err := r.Install("plain", nil); err == nil || !strings.Contains(err.Error(), "in use") {
 			t.Errorf("error %v", err)
 		}
-		op, err := prepare()
-		if out := r.MustRun(op, err); out.State.Operation.Revision != n+2 {
+		if out := r.MustRun(prepare()); out.State.Operation.Revision != n+2 {
 			t.Errorf("revision %d, want %d", out.State.Operation.Revision, n+2)
 		}
 	}
