@@ -86,10 +86,7 @@ func TestFailedJobWithTTL(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(*rig.Rig, func() (*kube.Operation, error)) rig.Outcome{
 		"watched": func(r *rig.Rig, prepare func() (*kube.Operation, error)) rig.Outcome {
-			op, err := prepare()
-			if err != nil {
-				r.T.Fatal(err)
-			}
+			op := r.Must(prepare())
 			return r.Run(op, nil)
 		},
 		"unreachable": func(r *rig.Rig, prepare func() (*kube.Operation, error)) rig.Outcome {
@@ -98,10 +95,7 @@ func TestFailedJobWithTTL(t *testing.T) {
 		},
 		"from Events": func(r *rig.Rig, prepare func() (*kube.Operation, error)) rig.Outcome {
 			r.Client = r.ConnectAs("blind", append(rulesWithoutWatch(), rig.Rule("", "events", "list"))...)
-			op, err := prepare()
-			if err != nil {
-				r.T.Fatal(err)
-			}
+			op := r.Must(prepare())
 			return r.Run(op, nil)
 		},
 	}

@@ -133,10 +133,7 @@ func TestForeignObjects(t *testing.T) {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				t.Parallel()
 				r := rig.NewNamed(t, strings.ReplaceAll(fmt.Sprintf("foreign-%d-%s", slices.Index(names, name), how), " ", "-"))
-				op, err := scenario.prepare(r)
-				if err != nil {
-					t.Fatal(err)
-				}
+				op := r.Must(scenario.prepare(r))
 				var theirs *corev1.ConfigMap
 				out := r.Run(op, func(e event.Event) {
 					if e.Kind == event.KindRun && e.Status == event.Paused {

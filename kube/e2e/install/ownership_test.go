@@ -143,10 +143,7 @@ func TestTakenOverAgain(t *testing.T) {
 					u.TakeOwnership, u.RollbackOnFailure = true, true
 				}))
 			}
-			op, err := upgrade(first, shared, rig.Deployment("bad", rig.Impatient(rig.Group("late", "shared")), "1h"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(upgrade(first, shared, rig.Deployment("bad", rig.Impatient(rig.Group("late", "shared")), "1h")))
 			if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Outcome, "kept what existed before this release took it over: ConfigMap/shared") {
 				t.Errorf("exit %d, outcome %q", out.State.Exit, out.State.Outcome)
 			}

@@ -152,10 +152,7 @@ func TestSupersededWriteFails(t *testing.T) {
 		return true
 	}}, "")
 	broken := rig.ChartOf(t, rig.Deployment("never", rig.Impatient(rig.Group("a")), "1h"), rig.ConfigMap("a", rig.Group("b", "a"), "v: two"))
-	op, err := r.WithClient(c).Upgrade("plain", rig.UseChart(broken, func(u *kube.Deploy) { u.RollbackOnFailure = true }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.WithClient(c).Upgrade("plain", rig.UseChart(broken, func(u *kube.Deploy) { u.RollbackOnFailure = true })))
 	out := r.Run(op, func(e event.Event) {
 		if strings.HasPrefix(e.Phase, event.RollbackPrefix) {
 			rollingBack.Store(true)

@@ -217,10 +217,7 @@ func TestHelmTakesTheRelease(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			r.MustHelm("install", "t", rig.DirOf(t, x.chart...))
-			op, err := x.prepare(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(x.prepare(r))
 			start, once := time.Now(), sync.Once{}
 			out := r.Run(op, func(e event.Event) {
 				if e.Kind != event.KindObject || e.Object.Name != "slow" || e.Change == "" {

@@ -168,10 +168,7 @@ func TestReleaseChangedAfterPlanning(t *testing.T) {
 			chart := rig.ChartOf(t, rig.ConfigMap("a", nil))
 			r.Deploy("plain", rig.UseChart(chart, nil))
 			r.MustRun(r.Upgrade("plain", rig.UseChart(chart, nil)))
-			op, err := prepare(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(prepare(r))
 			r.MustRun(r.Upgrade("plain", rig.UseChart(chart, nil)))
 			out := r.Run(op, nil)
 			if out.State.Exit != 2 || !strings.Contains(out.State.Message, "nothing was written") || !strings.Contains(out.State.Message, "now revision 3, deployed") {

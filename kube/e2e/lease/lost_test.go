@@ -81,10 +81,7 @@ func TestWritesWaitForTheLease(t *testing.T) {
 		return rig.InternalError(w)
 	}}, "")
 	chart := rig.ChartOf(t, rig.Deployment("new", rig.Group("a"), "15s"), rig.ConfigMap("after", rig.Group("b", "a")))
-	op, err := r.WithClient(c).Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Lease.Duration = 10 * time.Second }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(r.WithClient(c).Install("plain", rig.UseChart(chart, func(i *kube.Deploy) { i.Lease.Duration = 10 * time.Second })))
 	out := r.Run(op, func(e event.Event) {
 		switch {
 		case e.Kind == event.KindObject && e.Object.Name == "new" && e.Change != "":

@@ -229,10 +229,7 @@ func restarts(r *rig.Rig) (n int) {
 // refusedWrites counts lockstep's writes that the API server has refused.
 func refusedWrites(r *rig.Rig) (n int) {
 	r.T.Helper()
-	log, err := rig.Sandbox.Log()
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	log := r.Log()
 	for _, e := range log.Namespace(r.Namespace) {
 		written := e.Verb == "create" || e.Verb == "update" || e.Verb == "patch"
 		if e.UserAgent == "lockstep" && written && e.Code >= 400 && e.Object.Resource != "leases" && !strings.Contains(e.RequestURI, "dryRun=") {

@@ -41,10 +41,7 @@ func TestRunWaitsForEveryGroup(t *testing.T) {
 				r := rig.New(t)
 				common := r.Common()
 				common.SkipLeaves = skip
-				op, err := prepare(r, common)
-				if err != nil {
-					t.Fatal(err)
-				}
+				op := r.Must(prepare(r, common))
 				s := r.Run(op, nil).State
 				if !skip && (s.Status != event.Failed || s.Exit != 1 || s.Release != "failed") {
 					t.Errorf("%s, exit %d, the release is %s: %s", s.Status, s.Exit, s.Release, phrase.Reason(&s))

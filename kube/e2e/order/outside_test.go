@@ -210,10 +210,7 @@ func TestFirstGroupsWaitForWhatTheOperatorNames(t *testing.T) {
 			t.Errorf("%v: error %v, want %q", in, err, want)
 		}
 	}
-	op, err := prepare("", "Secret/tls")
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(prepare("", "Secret/tls"))
 	out := r.Run(op, func(e event.Event) {
 		if missing(e, "tls") {
 			createSecret(r, "tls")

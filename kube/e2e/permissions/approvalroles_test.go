@@ -38,10 +38,7 @@ func TestApprovalsWithPrintedRoles(t *testing.T) {
 	approver := r.ConnectBound("approver", "ClusterRole", r.Namespace+"-approver", nil)
 	awaitAccess(r, permission{r.Namespace, "coordination.k8s.io", "leases", "", "list"}, true)
 
-	before, err := rig.Sandbox.Log()
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := r.Log()
 	op := account.Must(account.Install("plain", asks))
 	end, err := op.ProveApprovals(t.Context(), nil, nil)
 	if err != nil {
@@ -64,10 +61,7 @@ func TestApprovalsWithPrintedRoles(t *testing.T) {
 	if out.Err != nil || len(out.State.Approvals) != 1 {
 		t.Errorf("%v, approvals %+v", out.Err, out.State.Approvals)
 	}
-	log, err := rig.Sandbox.Log()
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := r.Log()
 	for user, granted := range map[string]map[permission]bool{
 		"system:serviceaccount:" + r.Namespace + ":lockstep": permissions(t, rolesOfKind(roles, false, "Role")),
 		r.Namespace + "-approver":                            permissions(t, testcluster.Parse(t, role)),

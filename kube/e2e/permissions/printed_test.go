@@ -118,15 +118,9 @@ func withoutOptional(objects []*unstructured.Unstructured) []*unstructured.Unstr
 // accountRequests returns the requests of the account while do runs.
 func accountRequests(r *rig.Rig, do func()) auditlog.Log {
 	r.T.Helper()
-	before, err := rig.Sandbox.Log()
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	before := r.Log()
 	do()
-	log, err := rig.Sandbox.Log()
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	log := r.Log()
 	return log[len(before):].Where(func(e auditlog.Event) bool {
 		return e.Username == "system:serviceaccount:"+r.Namespace+":lockstep" && e.Object.Resource != "" && !strings.HasPrefix(e.Object.Resource, "selfsubject")
 	})
@@ -230,10 +224,7 @@ func TestPrintedPermissions(t *testing.T) {
 					return
 				}
 				rig.Sandbox.Apply(t, objects...) // the uninstall deleted a namespace with its roles
-				op, err := p.account.Install(p.chart, p.fails)
-				if err != nil {
-					t.Fatal(err)
-				}
+				op := p.account.Must(p.account.Install(p.chart, p.fails))
 				if out := p.account.Run(op, nil); !strings.Contains(out.State.Message, "exited with code 3") || !strings.Contains(out.State.Message, "none-such") {
 					t.Errorf("the failure is not explained: %s", out.State.Message)
 				}

@@ -278,10 +278,7 @@ func TestDriftOfManyReleases(t *testing.T) {
 			t.Errorf("%s: %q, want %q", d.Release, got, want)
 		}
 	}
-	log, err := rig.Sandbox.Log()
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := r.Log()
 	requests := map[string]int{}
 	for _, e := range log.UserAgent("lockstep").Namespace(r.Namespace) {
 		if e.Received.After(start) && e.Stage == auditlog.ResponseComplete {

@@ -51,10 +51,7 @@ func fields(c inspect.Change) string {
 // countRequests counts lockstep's requests about an object since a time. It fails the test if one is a write.
 func countRequests(r *rig.Rig, since time.Time, resource, name string) (n int) {
 	r.T.Helper()
-	log, err := rig.Sandbox.Log()
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	log := r.Log()
 	for _, e := range log.Namespace(r.Namespace).UserAgent("lockstep") {
 		if e.Received.Before(since) || e.Object.Resource != resource || e.Object.Name != name || e.Stage != auditlog.ResponseComplete {
 			continue

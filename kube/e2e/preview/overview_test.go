@@ -86,10 +86,7 @@ func (f *following) isAway() bool {
 // requestsSince counts lockstep's requests in a namespace since a time, by resource.
 func requestsSince(r *rig.Rig, since time.Time) map[string]int {
 	r.T.Helper()
-	log, err := rig.Sandbox.Log()
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	log := r.Log()
 	seen, n := map[string]bool{}, map[string]int{}
 	for _, e := range log.UserAgent("lockstep").Namespace(r.Namespace).Where(func(e auditlog.Event) bool { return e.Received.After(since) }) {
 		if !seen[e.AuditID] { // a watch has two events

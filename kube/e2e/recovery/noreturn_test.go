@@ -57,10 +57,7 @@ func TestNoReturn(t *testing.T) {
 		_, err := r.Client.PrepareRollback(t.Context(), kube.Rollback{Common: kube.Common{Release: "t", Namespace: r.Namespace, PastNoReturn: reason}, Revision: 1})
 		r.MustRefuse(since, err, "--past-no-return", noWayBack)
 	}
-	op, err := upgradeTo(r, schema(t, "37", true, true), func(u *kube.Deploy) { u.PastNoReturn = noWayBack })
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(upgradeTo(r, schema(t, "37", true, true), func(u *kube.Deploy) { u.PastNoReturn = noWayBack }))
 	if out := r.Run(op, nil); out.State.Exit != 1 || r.ConfigMapData("schema")["v"] != "36" {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 	}
@@ -97,18 +94,12 @@ func TestUnchangedPointOfNoReturn(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.MustRun(r.Install("plain", rig.UseChart(schema(t, "37", true, false), nil)))
-	op, err := upgradeTo(r, schema(t, "37", true, true), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := r.Must(upgradeTo(r, schema(t, "37", true, true), nil))
 	if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Message, "rolled back to revision 1") {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 	}
 	broken := rig.ChartOf(t, rig.Deployment("schema", map[string]string{plan.AnnotationNoReturn: noWayBack, plan.AnnotationReadinessTimeout: "3s"}, "1h"))
-	op, err = upgradeTo(r, broken, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	op = r.Must(upgradeTo(r, broken, nil))
 	if out := r.Run(op, nil); out.State.Exit != 1 || !strings.Contains(out.State.Message, "rolled back to revision") {
 		t.Errorf("before the point of no return: exit %d: %s", out.State.Exit, out.State.Message)
 	}
@@ -159,10 +150,7 @@ func TestRollbackCommandPastNoReturn(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			r.MustRun(r.Install("plain", rig.UseChart(schema(t, "36", false, false), nil)))
-			op, err := upgradeTo(r, schema(t, "37", true, true), func(u *kube.Deploy) { u.HoldOnFailure = true })
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(upgradeTo(r, schema(t, "37", true, true), func(u *kube.Deploy) { u.HoldOnFailure = true }))
 			refused := false
 			out := r.Run(op, func(e event.Event) {
 				switch {

@@ -174,11 +174,7 @@ func (r *Rig) ConfigMapData(name string) map[string]string {
 // watched reports whether lockstep has a watch on a resource in the namespace.
 func (r *Rig) watched(resource string) bool {
 	r.T.Helper()
-	log, err := Sandbox.Log()
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	return slices.ContainsFunc(log.Namespace(r.Namespace).UserAgent("lockstep"), func(e auditlog.Event) bool {
+	return slices.ContainsFunc(r.Log().Namespace(r.Namespace).UserAgent("lockstep"), func(e auditlog.Event) bool {
 		return e.Verb == "watch" && e.Stage == auditlog.ResponseStarted && e.Object.Resource == resource
 	})
 }

@@ -255,14 +255,20 @@ func (r *Rig) Helm() *action.Configuration {
 	return cfg
 }
 
-// Audit returns the writes to the test's namespaces and to cluster-scoped objects, by anyone, from the audit log.
-func (r *Rig) Audit() auditlog.Log {
+// Log returns the audit log since the tests of the package began.
+func (r *Rig) Log() auditlog.Log {
 	r.T.Helper()
 	log, err := Sandbox.Log()
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	return log.Where(func(e auditlog.Event) bool {
+	return log
+}
+
+// Audit returns the writes to the test's namespaces and to cluster-scoped objects, by anyone, from the audit log.
+func (r *Rig) Audit() auditlog.Log {
+	r.T.Helper()
+	return r.Log().Where(func(e auditlog.Event) bool {
 		ns := e.Object.Namespace
 		return ns == r.Namespace || ns == r.Namespace+"-extra" || ns == ""
 	}).Writes()

@@ -40,10 +40,7 @@ func TestPermissionsOfAStack(t *testing.T) {
 			t.Fatalf("down %v: exit %d: %s", down, state.Exit, phrase.Reason(state))
 		}
 	}
-	log, err := rig.Sandbox.Log()
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := b.Log()
 	for _, e := range log.Where(func(e auditlog.Event) bool { return e.Username == "system:serviceaccount:"+b.Namespace+":lockstep" }) {
 		if e.Code == http.StatusForbidden && e.Object.Namespace != "" && e.Object.Name != "kube-system" {
 			t.Errorf("refused: %s %s", e.Verb, e.RequestURI)

@@ -79,10 +79,7 @@ func TestRollbackAfterARetry(t *testing.T) {
 				r.Deploy("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("a", rig.Group("a"))), nil))
 				prepare = r.Upgrade
 			}
-			op, err := prepare("plain", objects)
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(prepare("plain", objects))
 			out, held := r.RunHeld(op, event.GiveUp, nil)
 			want := []string{}
 			if upgrade {

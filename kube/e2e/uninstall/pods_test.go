@@ -42,10 +42,7 @@ func TestPodsAreGoneFirst(t *testing.T) {
 			t.Parallel()
 			r := rig.NewNamed(t, "pods-gone-"+name)
 			r.Deploy("plain", rig.UseChart(rig.ChartOf(t, needed, app, other), nil))
-			op, err := prepare(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(prepare(r))
 			deleted := false
 			out := r.Run(op, func(e event.Event) {
 				if e.Kind == event.KindObject && e.Object.Name == "needed" && !deleted {

@@ -104,10 +104,7 @@ func readsOfCRDs(r *rig.Rig, group string, do func()) int {
 	r.T.Helper()
 	start := time.Now()
 	do()
-	log, err := rig.Sandbox.Log()
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	log := r.Log()
 	return len(log.UserAgent("lockstep").Where(func(e auditlog.Event) bool {
 		return e.Verb == "get" && e.Object.Resource == "customresourcedefinitions" && strings.HasSuffix(e.Object.Name, "."+group) &&
 			e.Stage == auditlog.ResponseComplete && e.Received.After(start)

@@ -47,10 +47,7 @@ func TestLeftoversOfFailedRevisions(t *testing.T) {
 				r.MustFail(r.Upgrade("plain", rig.UseChart(c, nil)))
 			}
 			r.PatchConfigMap("taken", `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)
-			op, err := tt.do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := r.Must(tt.do(r))
 			var planned []string
 			for _, p := range op.Phases() {
 				for _, g := range p.Groups {

@@ -24,10 +24,7 @@ import (
 // verb. Writes as dry runs count as "dry run".
 func verbs(r *rig.Rig, since time.Time) map[string]int {
 	r.T.Helper()
-	log, err := rig.Sandbox.Log()
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	log := r.Log()
 	n := map[string]int{}
 	for _, e := range log.UserAgent("lockstep").Namespace(r.Namespace) {
 		if e.Object.Resource == "configmaps" && e.Stage == auditlog.ResponseComplete && e.Received.After(since) {
@@ -186,10 +183,7 @@ func TestRecordsOfOtherReleases(t *testing.T) {
 	start := time.Now()
 	r.MustRun(r.Upgrade("plain", rig.UseChart(chart, func(u *kube.Deploy) { u.RollbackOnFailure = true })))
 	r.MustRun(r.Rollback(1))
-	log, err := rig.Sandbox.Log()
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := r.Log()
 	labelled := 0
 	for _, e := range log.UserAgent("lockstep").Namespace(r.Namespace) {
 		if e.Object.Resource != "secrets" || e.Verb != "list" || e.Stage != auditlog.ResponseComplete || e.Received.Before(start) {
