@@ -1,7 +1,7 @@
 // Package journal has what a run in the cluster keeps with its Job, for the pod that replaces its own (S13): where each
 // release was when the run began, and what commands and breakpoints have decided since. A Journal is in memory and is
 // written as a whole, through a Store; an Entry is the part of one release, or of a stack itself. It imports only
-// the engine.
+// the engine and kube/planfile.
 package journal
 
 import (
@@ -19,6 +19,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/run"
+	"lockstep/kube/planfile"
 )
 
 // Kept is what a run keeps about one release or, under the ID "", about a stack.
@@ -30,6 +31,8 @@ type Kept struct {
 	// Edit is the edit (R46) whose revision runs, Next the accepted one whose revision has not started.
 	Edit *Edit `json:"edit,omitempty"`
 	Next *Edit `json:"next,omitempty"`
+	// Shown is what those were shown who have approved something of the release, or all of it (R42a).
+	Shown *planfile.Shown `json:"shown,omitempty"`
 	// RollBack are the releases of a stack that its rollback covers.
 	RollBack []string `json:"rollBack,omitempty"`
 }

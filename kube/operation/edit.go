@@ -317,7 +317,11 @@ func (r *runner) prepareNext(a *attempt, edit *Edit) (*Operation, error) {
 	op.attempt = nil
 	op.previewers = previewers{}
 	op.createdBeforeEdit = op.createdRevision(a)
+	op.shown = nil
 	op.mu.Unlock()
+	if len(next.Approvals()) > 0 {
+		next.LookAtChanges(r.engine.RequestContext())
+	}
 	if !reflect.DeepEqual(next.prepared.Phases, edit.operation.prepared.Phases) {
 		r.engine.Announce(next.phasesWithDurations()...)
 	}

@@ -98,8 +98,12 @@ func keepStart(ctx context.Context, c Common, keep func(context.Context) error) 
 	return nil
 }
 
-// keepEdits keeps the edits of the steering with it.
-func (op *Operation) keepEdits(k *journal.Kept, s run.Steering) { k.Edit, k.Next = op.keptEdits(s) }
+// keepSteering keeps, with the steering, its edits and what was shown to those who have approved something.
+func (op *Operation) keepSteering(k *journal.Kept, s run.Steering) {
+	if k.Edit, k.Next = op.keptEdits(s); len(s.Approved) > 0 {
+		k.Shown = op.Shown()
+	}
+}
 
 // KeepFailure keeps that a run fails, before that has any effect: the next pod ends it in the same way. It tries again until
 // the timeout (R53). common is that of the operation or the stack.

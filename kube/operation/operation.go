@@ -27,6 +27,7 @@ import (
 	"lockstep/kube/helmclient"
 	"lockstep/kube/lease"
 	"lockstep/kube/mask"
+	"lockstep/kube/planfile"
 	"lockstep/kube/preview"
 	"lockstep/kube/release"
 	"lockstep/kube/session"
@@ -72,6 +73,7 @@ type shared struct {
 	passedBefore                     []string         // by KeepNoReturn
 	others                           map[string]int   // by KeepNoReturn
 	approvedBefore                   []event.Approval // by KeepApprovals
+	shown                            *planfile.Shown  // see Shown
 	// previewers preview single objects of the running revision and, once it has started,
 	// of the rollback.
 	previewers previewers
@@ -278,7 +280,11 @@ func (op *Operation) publishWarnings(eng *run.Engine) {
 }
 
 func (op *Operation) run() error {
-	eng := op.start()
+	kept, outdated := op.keptSteering(context.Background())
+	eng := op.start(kept)
+	for _, w := range outdated {
+		eng.Publish(event.WarningEvent(w))
+	}
 	warn := warnOnce(eng.Publish, op.prepared.Warnings)
 	stopListening := op.client.Link().Listen(connect.Listener{
 		Writes:      &op.writes,
@@ -337,8 +343,8 @@ func (op *Operation) phasesWithDurations() []event.Phase {
 	return phases
 }
 
-// start starts the engine and sends it the queued commands.
-func (op *Operation) start() *run.Engine {
+// start starts the engine as an earlier pod has kept it, nil for none, and sends it the queued commands.
+func (op *Operation) start(kept *run.Steering) *run.Engine {
 	op.mu.Lock()
 	common := op.prepared.Common
 	op.engine = run.New(run.Options{
@@ -348,7 +354,7 @@ func (op *Operation) start() *run.Engine {
 		PausesBefore: op.prepared.PausesBefore(),
 		Approve:      op.prepared.Approved, Author: lease.NewAuthor(common.Job).Name,
 		NoReturn: slices.Concat(op.prepared.NoReturn, op.noReturn), PastNoReturn: common.PastNoReturn,
-		Kept: common.Journal.Before().Steering, Keep: common.Journal.SteeringKeeper(op.keepEdits),
+		Kept: kept, Keep: common.Journal.SteeringKeeper(op.keepSteering),
 		BeforeEnd: op.endRun,
 	})
 	op.lock.mu.Lock()

@@ -5,24 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
-	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
 	"lockstep/engine/infer"
 	"lockstep/engine/inspect"
 	"lockstep/engine/plan"
 	"lockstep/kube/helmclient"
-	"lockstep/kube/incluster"
 	"lockstep/kube/manifest"
 	"lockstep/kube/planfile"
 	"lockstep/kube/preflight"
@@ -125,117 +119,6 @@ func (op *Operation) SavePlan(ctx context.Context, salt []byte) (planfile.Releas
 	}
 	saved, err := preview.Save(ctx, op.client, op.prepared, options, salt)
 	return saved, op.Mask().Error(err)
-}
-
-// Approvals returns what the plan asks to be approved, in the order of the plan.
-func (op *Operation) Approvals() (asked []plan.Approval) {
-	for g := range event.Groups(op.Phases()) {
-		for _, a := range g.Approve {
-			if !slices.Contains(asked, a) {
-				asked = append(asked, a)
-			}
-		}
-	}
-	return asked
-}
-
-// ProveApprovals makes the run accept only approvals that are written to an object of the cluster: the Lease of the Job in whose
-// pod this process runs, or one that it creates (R42a). A stack asks for release, which it gets by approve. end deletes the Lease
-// that it created. If neither asks for anything, it does nothing. Call it before Run.
-func (op *Operation) ProveApprovals(ctx context.Context, release []plan.Approval, approve func(event.Command)) (end func(), err error) {
-	end = func() {}
-	asks := slices.Concat(release, op.Approvals())
-	if len(asks) == 0 {
-		return end, nil
-	}
-	digest, err := op.prepared.Digest()
-	if err != nil {
-		return end, err
-	}
-	kube, common := op.client.Clientset, op.prepared.Common
-	at := event.ApprovalsAt{Lease: incluster.ApprovalsLease(), Plan: digest}
-	if at.Lease == "" { // a Lease that a killed run has left is for what was to be changed then, too
-		asking := map[string]bool{}
-		for g := range event.Groups(op.Phases()) {
-			asking[g.ID] = asking[g.ID] || len(release)+len(g.Approve) > 0
-		}
-		if digest, err = preview.DigestOfChanges(ctx, op.client, op.prepared, []byte(digest), func(group string) bool { return asking[group] }); err != nil {
-			return end, op.Mask().Error(err)
-		}
-		if at, err = incluster.NewApprovals(ctx, kube, common.Namespace, common.Release, digest, op.Username(ctx), asks); err != nil {
-			return end, preflight.ExplainDenied(op.client, err)
-		}
-	}
-	watching, stop := context.WithCancel(ctx)
-	var watched sync.WaitGroup
-	end = func() {
-		stop()
-		watched.Wait()
-		if namespace, name, _ := strings.Cut(at.Lease, "/"); incluster.ApprovalsLease() == "" {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-			defer cancel()
-			_ = kube.CoordinationV1().Leases(namespace).Delete(ctx, name, metav1.DeleteOptions{}) // nothing reads it any more
-		}
-	}
-	p := *op.prepared
-	p.Info.Approvals = &at
-	op.prepared = &p
-	var warned sync.Once
-	failed := func(err error) {
-		warned.Do(func() {
-			op.warn(plan.Warning{Rule: "R42a", Message: fmt.Sprintf("somebody deleted Lease %s and it could not be created again, so nobody can approve this run: %v", at.Lease, err)})
-		})
-	}
-	watched.Go(func() {
-		incluster.WatchApprovals(watching, kube, at.Lease, op.passApprovals(digest, release, approve), failed)
-	})
-	return end, nil
-}
-
-// passApprovals returns a function that gets the users who have approved, by incluster.ApprovalKey, and passes each approval on once:
-// those for release by approve, those for groups to this operation.
-func (op *Operation) passApprovals(digest string, release []plan.Approval, approve func(event.Command)) func(users map[string]string) {
-	passed := map[string]bool{}
-	return func(users map[string]string) {
-		pass := func(phase, group string, a plan.Approval, to func(event.Command)) {
-			key := incluster.ApprovalKey(digest, a)
-			if user := users[key]; user != "" && !passed[key] {
-				passed[key] = true
-				to(event.Command{Name: event.Approve, Phase: phase, Group: group, By: user, Proven: &a, ID: event.InternalID})
-			}
-		}
-		for _, a := range release {
-			pass("", a.Of, a, approve)
-		}
-		for g := range event.Groups(op.Phases()) {
-			for _, a := range g.Approve {
-				pass(g.Phase.Name, g.ID, a, op.Command)
-			}
-		}
-	}
-}
-
-// warn publishes a warning. Before the run has started, it logs it.
-func (op *Operation) warn(w plan.Warning) {
-	op.mu.Lock()
-	eng := op.engine
-	op.mu.Unlock()
-	if eng == nil {
-		op.client.Log().Warn(w.Message)
-		return
-	}
-	eng.Publish(event.WarningEvent(w))
-}
-
-// ForgetApprovals deletes the approvals that killed runs have left in the cluster, if the user may list them. It is for an operation
-// that asks for none.
-func (op *Operation) ForgetApprovals(ctx context.Context) error {
-	common := op.prepared.Common
-	err := incluster.DeleteApprovals(ctx, op.client.Clientset, common.Namespace, common.Release, func(coordinationv1.Lease) bool { return false })
-	if apierrors.IsForbidden(err) {
-		return nil
-	}
-	return err
 }
 
 // Username returns the name under which the API server knows the user, "" if it is unknown.

@@ -65,7 +65,7 @@ func Save(ctx context.Context, c *connect.Client, p *session.Prepared, options m
 		}
 		out.Images = append(out.Images, planned.Images...)
 		digests.Go(func() (err error) {
-			out.Objects[n], err = newObject(salt, planned, p.Common)
+			out.Objects[n], err = newObject(salt, planned, m, p.Common.SavedPlan.Object(planned.Change))
 			return err
 		})
 	}
@@ -80,48 +80,48 @@ func Save(ctx context.Context, c *connect.Client, p *session.Prepared, options m
 	return out, nil
 }
 
-// DigestOfChanges returns a digest of what an operation does to the existing objects of some groups, with the values of the fields that
-// it changes as they are now. It writes nothing.
-func DigestOfChanges(ctx context.Context, c *connect.Client, p *session.Prepared, salt []byte, of func(group string) bool) (string, error) {
+// Shown returns what an operation changes now, for those who approve it. It has the salt of before, which is what was shown earlier,
+// or the given one if before is nil. It writes nothing.
+func Shown(ctx context.Context, c *connect.Client, p *session.Prepared, salt []byte, before *planfile.Shown) (*planfile.Shown, error) {
 	ctx, cancel := p.Common.WithTimeout(ctx)
 	defer cancel()
 	s, err := newObjects(ctx, c, p)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	changes, err := s.changes(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	var all []planfile.Object
+	shown := &planfile.Shown{Salt: salt}
+	if before != nil {
+		shown.Salt = before.Salt
+	}
 	for _, c := range changes {
-		if !of(c.Group) || !c.Modifies() || c.Action == inspect.Create {
+		if !c.Modifies() {
 			continue
 		}
 		planned, err := s.state(c)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		o, err := newObject(salt, planned, p.Common)
+		planned.Sent = nil // it is in the digest of the plan
+		o, err := newObject(shown.Salt, planned, p.Common.Mask, before.Object(planned.Change))
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		all = append(all, planfile.Object{
+		shown.Objects = append(shown.Objects, planfile.Object{
 			Change:  inspect.Change{Phase: c.Phase, Group: c.Group, Object: c.Object, Action: c.Action},
-			Changed: o.Changed, SecretChanged: o.SecretChanged,
+			Changed: o.Changed, SecretFields: o.SecretFields, SecretChanged: o.SecretChanged, Again: o.Again,
 		})
 	}
-	text, err := json.Marshal(all)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(slices.Concat(salt, text))
-	return hex.EncodeToString(sum[:]), nil
+	return shown, nil
 }
 
-func newObject(salt []byte, planned planfile.Planned, common session.Common) (planfile.Object, error) {
-	planned.Change = planned.Masked(common.Mask.Diff)
-	return planfile.NewObject(salt, planned, common.Mask.Text, common.SavedPlan.Object(planned.Change))
+// newObject returns the digests of what is planned with an object. approved is what was planned before, nil for nothing.
+func newObject(salt []byte, planned planfile.Planned, m *mask.Mask, approved *planfile.Object) (planfile.Object, error) {
+	planned.Change = planned.Masked(m.Diff)
+	return planfile.NewObject(salt, planned, m.Text, approved)
 }
 
 // digests returns those of the chart's files and of the user's values.
@@ -316,6 +316,6 @@ func (a *PlanCheck) checkObject(ctx context.Context, it inspect.Item) ([]inspect
 	if err != nil {
 		return nil, err
 	}
-	now, err := newObject(a.common.SavedPlan.Salt, planned, a.common)
+	now, err := newObject(a.common.SavedPlan.Salt, planned, a.common.Mask, a.common.SavedPlan.Object(planned.Change))
 	return was.Compare(now, true), err
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/journal"
 	"lockstep/kube/lease"
@@ -22,6 +23,7 @@ func (s *Stack) steeringKeeper() func(run.Steering) error {
 	}
 	return func(steering run.Steering) error {
 		return s.opts.Journal.Keep(context.Background(), func(entries map[string]journal.Kept) {
+			s.keepShown(entries, steering)
 			stack := entries[""]
 			resumes := !steering.Paused && (stack.Steering == nil || stack.Steering.Paused)
 			stack.Steering = &steering
@@ -36,6 +38,38 @@ func (s *Stack) steeringKeeper() func(run.Steering) error {
 			}
 		})
 	}
+}
+
+// keepShown keeps what those were shown who have approved releases.
+func (s *Stack) keepShown(entries map[string]journal.Kept, steering run.Steering) {
+	for _, given := range steering.Approved {
+		m := s.byID[given.Of]
+		if m == nil || s.plannedOperation(m) == nil {
+			continue
+		}
+		if shown := s.plannedOperation(m).Shown(); shown != nil {
+			kept := entries[m.id]
+			kept.Shown = shown
+			entries[m.id] = kept
+		}
+	}
+}
+
+// keptSteering is what operation.Operation does with its own, for the approvals of releases.
+func (s *Stack) keptSteering() (*run.Steering, []plan.Warning) {
+	before := s.opts.Journal.Entry("").Before()
+	if s.opts.Journal == nil || before.Ending() != nil || s.unplanned != nil {
+		return before.Steering, nil
+	}
+	for _, m := range s.members {
+		if _, asked := s.approvalOf(m); asked && m.op != nil && !m.unchanged {
+			m.op.LookAtChanges(context.Background())
+		}
+	}
+	return operation.WithoutOutdated(before.Steering, func(given event.Approval) bool {
+		m := s.byID[given.Of]
+		return m == nil || m.op == nil || m.unchanged || m.op.ShownBefore(func(string) bool { return true })
+	})
 }
 
 // keepStarts keeps the states of all releases before the first write.

@@ -19,8 +19,9 @@ import (
 // Run runs the operations of all releases to the end and returns why they failed. The closing event has the exit code.
 func (s *Stack) Run() error {
 	defer s.Close()
-	eng := s.start()
-	for _, w := range s.warnings {
+	kept, outdated := s.keptSteering()
+	eng := s.start(kept)
+	for _, w := range slices.Concat(s.warnings, outdated) {
 		eng.Publish(event.WarningEvent(w))
 	}
 	for _, m := range s.members {
@@ -67,8 +68,8 @@ func (m *member) planEvent(op *operation.Operation) event.Event {
 	return event.Event{Kind: event.KindPlan, Scope: m.id, Operation: &info, Phases: op.Phases()}
 }
 
-// start starts the engine and sends it the queued commands.
-func (s *Stack) start() *run.Engine {
+// start starts the engine as an earlier pod has kept it, nil for none, and sends it the queued commands.
+func (s *Stack) start(kept *run.Steering) *run.Engine {
 	s.feed.OnEvent = func(e event.Event) {
 		if e.Scope == "" {
 			s.mu.Lock()
@@ -86,7 +87,7 @@ func (s *Stack) start() *run.Engine {
 		Paused: s.opts.Common.Step, HoldOnFailure: s.opts.Common.HoldOnFailure, Breakpoints: s.releaseBreakpoints(),
 		NoReturn: s.passedEarlier(), PastNoReturn: s.opts.Common.PastNoReturn,
 		Approve: s.approved, Author: lease.NewAuthor(s.opts.Common.Job).Name,
-		Kept: s.opts.Journal.Entry("").Before().Steering, Keep: s.steeringKeeper(),
+		Kept: kept, Keep: s.steeringKeeper(),
 		BeforeEnd: s.unlockReleases,
 	})
 	s.mu.Lock()

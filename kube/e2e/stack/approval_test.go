@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
+	"lockstep/kube/helmfile"
 	kuberelease "lockstep/kube/release"
 )
 
@@ -95,6 +97,66 @@ func TestApprovedBeforehand(t *testing.T) {
 	}
 	if !slices.Equal(reasons, []string{"a new database", "switches over"}) {
 		t.Errorf("the record has the approvals %q", reasons)
+	}
+}
+
+// TestTheNextPodAsksForAReleaseAgain (R42a, S13): the pod of a Job was replaced after a release was approved. The next one starts the
+// release, unless somebody has changed since what it is about to overwrite.
+func TestTheNextPodAsksForAReleaseAgain(t *testing.T) {
+	t.Parallel()
+	for _, changed := range []bool{false, true} {
+		b := newStackRig(t)
+		releases := func(v string) []release {
+			return []release{{Name: "a", Approve: "a new database", Dir: rig.DirOf(t, rig.ConfigMap("a", nil, "v: "+v))}}
+		}
+		s, err := b.prepare(false, nil, releases("one")...)
+		b.run(s, err, func(e event.Event) {
+			if e.Code == event.Unapproved && e.Kind == event.KindGroup {
+				s.Command(event.Command{Name: event.Approve})
+			}
+		})
+		store := &memory{}
+		pod := func(watch func(*kube.Stack, event.Event)) *event.State {
+			j := rig.OpenJournal(t, store)
+			s, err := b.prepare(false, func(o *kube.StackOptions) {
+				load := o.Load
+				o.Load = func(ctx context.Context, r helmfile.Release) (kube.ChartOptions, error) {
+					c, err := load(ctx, r)
+					c.ForceConflicts = true
+					return c, err
+				}
+				o.Journal, o.Common.Job, o.Common.Step = j, b.Namespace+"/job", true
+			}, releases("two")...)
+			state, _ := b.run(s, err, func(e event.Event) { watch(s, e) })
+			return state
+		}
+		var kept []byte
+		pod(func(s *kube.Stack, e event.Event) {
+			switch {
+			case e.Kind == event.KindRun && e.Status == event.Paused:
+				s.Command(event.Command{Name: event.Approve, Group: "a", By: "ann"})
+			case e.Kind == event.KindApproval:
+				kept = store.data // the pod is killed here
+				s.Command(event.Command{Name: event.Abort})
+			}
+		})
+		store.data = kept
+		if changed {
+			b.PatchConfigMap("a", `{"data":{"v":"hotfix"}}`)
+		}
+		asked := false
+		state := pod(func(s *kube.Stack, e event.Event) {
+			switch {
+			case e.Kind == event.KindRun && e.Code == event.Unapproved:
+				asked = true
+				s.Command(event.Command{Name: event.Approve, By: "bob"})
+			case e.Kind == event.KindRun && e.Status == event.Paused && e.Scope == "":
+				s.Command(event.Command{Name: event.Resume})
+			}
+		})
+		if state.Exit != 0 || asked != changed || len(state.Approvals) != 1 || b.ConfigMapData("a")["v"] != "two" {
+			t.Errorf("changed %t: asked %t, exit %d, approvals %+v", changed, asked, state.Exit, state.Approvals)
+		}
 	}
 }
 

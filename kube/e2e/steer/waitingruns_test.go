@@ -119,6 +119,60 @@ func TestApprovalsAreForWhatWasThere(t *testing.T) {
 	}
 }
 
+// TestTheNextPodAsksAgain (R42a, S13): the pod of a Job was replaced after a group was approved. The next one starts that group, unless
+// somebody has changed since what it is about to overwrite.
+func TestTheNextPodAsksAgain(t *testing.T) {
+	t.Parallel()
+	for changed, want := range map[string]int{"": 0, "other": 0, "schema": 1} {
+		t.Run(changed, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			r.MustHelm("install", "t", rig.DirOf(t, rig.ConfigMap("schema", nil, "v: one"), rig.ConfigMap("other", nil, "v: one")))
+			store := &rig.Store{}
+			pod := func(watch func(*kube.Operation, event.Event)) rig.Outcome {
+				j := rig.OpenJournal(t, store)
+				docs := []string{rig.ConfigMap("other", rig.Group("a"), "v: two"), rig.ConfigMap("schema", withApproval("drops table users", rig.Group("b", "a")), "v: two")}
+				op, err := r.Upgrade("shop", rig.UseChart(rig.ChartOf(t, docs...), func(d *kube.Deploy) {
+					d.Step, d.ForceConflicts, d.Journal, d.Job = true, true, j.Entry(""), r.Namespace+"/job"
+				}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r.Run(op, func(e event.Event) { watch(op, e) })
+			}
+			var kept rig.Store
+			pod(func(op *kube.Operation, e event.Event) {
+				switch {
+				case e.Kind == event.KindRun && e.Status == event.Paused:
+					op.Command(event.Command{Name: event.Approve, Group: op.Approvals()[0].Of, By: "ann"})
+				case e.Kind == event.KindApproval:
+					kept = *store // the pod is killed here
+					op.Command(event.Command{Name: event.Abort})
+				}
+			})
+			*store = kept
+			if changed != "" {
+				r.PatchConfigMap(changed, `{"data":{"v":"hotfix"}}`)
+			}
+			asked := 0
+			out := pod(func(op *kube.Operation, e event.Event) {
+				switch {
+				case e.Kind == event.KindRun && e.Code == event.Unapproved:
+					if asked++; r.ConfigMapData("schema")["v"] != "hotfix" {
+						t.Error("a hotfix was overwritten before its approval")
+					}
+					op.Command(event.Command{Name: event.Approve, By: "bob"})
+				case e.Kind == event.KindRun && e.Status == event.Paused:
+					op.Command(event.Command{Name: event.Resume})
+				}
+			})
+			if out.Err != nil || asked != want || len(out.State.Approvals) != 1 || r.ConfigMapData("schema")["v"] != "two" {
+				t.Errorf("asked %d times, want %d; %v, approvals %+v", asked, want, out.Err, out.State.Approvals)
+			}
+		})
+	}
+}
+
 // TestALeaseForApprovalsCannotComeBack (R42a): a run whose Lease somebody has deleted, and that may not create it again, says that
 // nobody can approve it.
 func TestALeaseForApprovalsCannotComeBack(t *testing.T) {
