@@ -206,11 +206,22 @@ func Open(ctx context.Context, store Store, writer string) (*Journal, error) {
 }
 
 // Lost returns the journal of a process that finds none although each Job has one: somebody has deleted it. cause is why it cannot be
-// read. Whether an earlier pod has begun the run is unknown; see Entry.Begin.
+// read. Whether an earlier pod has begun the run is unknown; see Begin.
 func Lost(cause error) *Journal { return &Journal{store: gone{cause}, lost: cause} }
 
 // IsLost reports whether the journal is lost.
 func (j *Journal) IsLost() bool { return j != nil && j.lost != nil }
+
+// Begin returns a lost journal for a run that an earlier pod has begun, as its releases show: starts is what is known of them, by ID.
+// The run cannot continue, see Err.
+func (j *Journal) Begin(starts map[string]Start) *Journal {
+	begun := &Journal{store: j.store, before: map[string]Kept{}}
+	begun.err = fmt.Errorf("what this run has kept for its next pod is lost, such as accepted edits, so it cannot continue: %w", j.lost)
+	for id, start := range starts {
+		begun.before[id] = Kept{Start: &start}
+	}
+	return begun
+}
 
 // gone is the Store of a lost journal.
 type gone struct{ error }
@@ -256,12 +267,8 @@ type Entry struct {
 // IsLost returns Journal.IsLost.
 func (e *Entry) IsLost() bool { return e != nil && e.journal.IsLost() }
 
-// Begin returns the entry of a lost journal for a run that an earlier pod has begun, as the release shows: start is what is known of
-// it. The run cannot continue, see Err.
-func (e *Entry) Begin(start Start) *Entry {
-	cause := fmt.Errorf("what this run has kept for its next pod is lost, such as accepted edits, so it cannot continue: %w", e.journal.lost)
-	return &Entry{journal: &Journal{store: e.journal.store, err: cause}, id: e.id, before: Kept{Start: &start}}
-}
+// Begin returns Journal.Begin for a run of one release.
+func (e *Entry) Begin(start Start) *Entry { return e.journal.Begin(map[string]Start{e.id: start}).Entry(e.id) }
 
 // Err returns Journal.Err.
 func (e *Entry) Err() error {

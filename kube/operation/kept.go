@@ -33,7 +33,7 @@ func checkStart(common Common, check func() error) (err error) {
 }
 
 // findStart replaces a lost journal: if the latest revision is that of an earlier pod of this Job, the run has begun, and why it cannot
-// continue is returned. Else it has not, and keeps nothing.
+// continue is returned, unless the release is one of a stack, which looks at all of them. Else it has not, and keeps nothing.
 func findStart(s *session.Session) (entry *journal.Entry, err error) {
 	c := s.Common
 	revs, found, err := release.Read(s.Releases(), c.Release)
@@ -46,9 +46,14 @@ func findStart(s *session.Session) (entry *journal.Entry, err error) {
 			start.Last = max(start.Last, rel.Version)
 		}
 	}
-	entry = c.Journal.Begin(start)
-	return entry, entry.Err()
+	if entry = c.Journal.Begin(start); c.Stack == "" {
+		err = entry.Err()
+	}
+	return entry, err
 }
+
+// Start returns the state of the release when the Job's run began in an earlier pod, nil if it did not.
+func (op *Operation) Start() *journal.Start { return op.prepared.Common.Journal.Before().Start }
 
 // keepStart keeps the state of the release before the operation's first write to it, unless an earlier pod has.
 func (op *Operation) keepStart(ctx context.Context) error {

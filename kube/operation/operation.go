@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -326,23 +325,6 @@ func (op *Operation) runToEnd(r *runner) error {
 	return op.fail(r, a, err)
 }
 
-// phasesWithDurations returns the phases with the usual durations of their groups.
-func (op *Operation) phasesWithDurations() []event.Phase {
-	phases := slices.Clone(op.prepared.Phases)
-	for n, p := range phases {
-		usual := map[string]time.Duration{}
-		for _, g := range p.Groups {
-			if took, known := op.prepared.UsualDurations[event.Unit{Phase: p.Name, Group: g.ID}]; known {
-				usual[g.ID] = took
-			}
-		}
-		if len(usual) > 0 {
-			phases[n].Usual = usual
-		}
-	}
-	return phases
-}
-
 // start starts the engine as an earlier pod has kept it, nil for none, and sends it the queued commands.
 func (op *Operation) start(kept *run.Steering) *run.Engine {
 	op.mu.Lock()
@@ -410,11 +392,4 @@ func (op *Operation) newRunner(ctx context.Context, eng *run.Engine) (*runner, e
 		return nil, err
 	}
 	return &runner{op: op, engine: eng, runWatcher: runWatcher, stopWatching: stopWatching}, nil
-}
-
-func publishNotes(eng *run.Engine, rel *rel1.Release) {
-	if rel == nil || rel.Info == nil || strings.TrimSpace(rel.Info.Notes) == "" {
-		return
-	}
-	eng.Publish(event.Event{Kind: event.KindNotes, Lines: strings.Split(strings.TrimRight(rel.Info.Notes, "\n"), "\n")})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
@@ -119,6 +120,23 @@ func (op *Operation) SavePlan(ctx context.Context, salt []byte) (planfile.Releas
 	}
 	saved, err := preview.Save(ctx, op.client, op.prepared, options, salt)
 	return saved, op.Mask().Error(err)
+}
+
+// phasesWithDurations returns the phases with the usual durations of their groups.
+func (op *Operation) phasesWithDurations() []event.Phase {
+	phases := slices.Clone(op.prepared.Phases)
+	for n, p := range phases {
+		usual := map[string]time.Duration{}
+		for _, g := range p.Groups {
+			if took, known := op.prepared.UsualDurations[event.Unit{Phase: p.Name, Group: g.ID}]; known {
+				usual[g.ID] = took
+			}
+		}
+		if len(usual) > 0 {
+			phases[n].Usual = usual
+		}
+	}
+	return phases
 }
 
 // Username returns the name under which the API server knows the user, "" if it is unknown.

@@ -2,9 +2,11 @@ package operation
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -162,4 +164,11 @@ func (a *attempt) admitFirst() error {
 		}
 	}
 	return nil
+}
+
+func publishNotes(eng *run.Engine, rel *rel1.Release) {
+	if rel == nil || rel.Info == nil || strings.TrimSpace(rel.Info.Notes) == "" {
+		return
+	}
+	eng.Publish(event.Event{Kind: event.KindNotes, Lines: strings.Split(strings.TrimRight(rel.Info.Notes, "\n"), "\n")})
 }

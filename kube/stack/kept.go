@@ -40,6 +40,23 @@ func (s *Stack) steeringKeeper() func(run.Steering) error {
 	}
 }
 
+// findStarts replaces a lost journal: if the latest revision of a release is that of an earlier pod of this Job, the run has begun and
+// cannot continue. Else it keeps nothing.
+func (s *Stack) findStarts() {
+	if !s.opts.Journal.IsLost() {
+		return
+	}
+	starts := map[string]journal.Start{}
+	for _, m := range s.members {
+		if m.op != nil && m.op.Start() != nil {
+			starts[m.id] = *m.op.Start()
+		}
+	}
+	if s.opts.Journal = s.opts.Journal.Begin(starts); len(starts) == 0 {
+		s.opts.Journal = nil
+	}
+}
+
 // keepShown keeps what those were shown who have approved releases.
 func (s *Stack) keepShown(entries map[string]journal.Kept, steering run.Steering) {
 	for _, given := range steering.Approved {

@@ -30,9 +30,6 @@ import (
 // Rule S3: everything is rendered, planned and checked before the first write. Objects that a
 // release creates count as present for releases that need it.
 func Prepare(ctx context.Context, opts Options, connectTo Connect) (*Stack, error) {
-	if opts.Journal.IsLost() { // a stack starts over: it passes what an earlier pod has deployed
-		opts.Journal = nil
-	}
 	s := &Stack{opts: opts, byID: map[string]*member{}, run: cmp.Or(opts.Common.Job, rand.Text())}
 	s.info = event.Operation{Name: "up", Release: Name(opts.File), Chart: opts.File.Path, By: opts.Common.StartedBy()}
 	if path, err := filepath.Abs(opts.File.Path); err == nil && opts.File.Path != "-" {
@@ -81,7 +78,9 @@ func (s *Stack) prepare(ctx context.Context, connectTo Connect) error {
 	if err := s.assignApprovals(); err != nil {
 		return err
 	}
-	if err := errors.Join(s.opts.Journal.Err(), notPruned, s.planAll(ctx)); err != nil {
+	notPlanned := s.planAll(ctx)
+	s.findStarts()
+	if err := errors.Join(s.opts.Journal.Err(), notPruned, notPlanned); err != nil {
 		if slices.ContainsFunc(s.members, (*member).changedEarlier) {
 			s.unplanned = err // Run ends what an earlier pod began (S13)
 			return nil

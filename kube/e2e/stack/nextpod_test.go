@@ -206,6 +206,37 @@ func TestNextPodLostTheJournal(t *testing.T) {
 	}
 }
 
+// TestNextPodOfAStackLostTheJournal is TestNextPodLostTheJournal for a stack (S13).
+func TestNextPodOfAStackLostTheJournal(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	lost := journal.Lost(apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, "lockstep-stack-journal"))
+	pod := func(j *journal.Journal, job, delay string) *event.State {
+		s, err := b.prepare(false, func(o *kube.StackOptions) {
+			o.Journal, o.Common.Job, o.Common.ReadinessTimeout = j, b.Namespace+"/"+job, 2*time.Second
+		}, release{Name: "a", Dir: rig.DirOf(t, rig.ConfigMap("a", nil, "job: "+job))}, release{Name: "b", Dir: rig.DirOf(t, rig.Deployment("b", nil, delay)), Needs: []string{"a"}})
+		state, _ := b.run(s, err, nil)
+		return state
+	}
+	if state := pod(lost, "first", "0s"); state.Exit != 0 {
+		t.Fatalf("the first pod: exit %d: %s", state.Exit, phrase.Reason(state))
+	}
+	pod(rig.OpenJournal(t, &memory{}), "second", "1h")
+	records := b.Helm().Releases
+	stored, err := records.Last("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := stored.(*rel1.Release)
+	if killed.Info.Status = rcommon.StatusPendingUpgrade; records.Update(killed) != nil {
+		t.Fatal("revision 2 of b cannot be written")
+	}
+	state := pod(lost, "second", "0s")
+	if got := b.history("a", "b"); state.Exit != 1 || !slices.Equal(got, []string{"a 2 deployed", "b 2 failed"}) || strings.Count(phrase.Reason(state), "what this run has kept for its next pod is lost") != 1 {
+		t.Errorf("exit %d, history %v: %s", state.Exit, got, phrase.Reason(state))
+	}
+}
+
 // TestNextPodCannotLoad (S13, R33) is TestNextPodCannotPlan with a chart that can no longer be loaded: that of a release of a
 // stack, or of the only release.
 func TestNextPodCannotLoad(t *testing.T) {
