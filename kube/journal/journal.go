@@ -268,7 +268,9 @@ type Entry struct {
 func (e *Entry) IsLost() bool { return e != nil && e.journal.IsLost() }
 
 // Begin returns Journal.Begin for a run of one release.
-func (e *Entry) Begin(start Start) *Entry { return e.journal.Begin(map[string]Start{e.id: start}).Entry(e.id) }
+func (e *Entry) Begin(start Start) *Entry {
+	return e.journal.Begin(map[string]Start{e.id: start}).Entry(e.id)
+}
 
 // Err returns Journal.Err.
 func (e *Entry) Err() error {
