@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -369,4 +372,27 @@ func TestUnattendedRun(t *testing.T) {
 	install(1, "error: paused, and no command came for 20s (--timeout); the run continues in the cluster", "fanout", ns,
 		"--in-cluster", "--service-account=runner", "--step", "--timeout=20s")
 	m.run(0, "ctl", "s", "abort", "-n", ns)
+}
+
+// TestRunWithoutAPod (R54): the pod of a paused run in the cluster is gone, and its Job can create no other. Commands that give up say
+// so, and not that the run continues.
+func TestRunWithoutAPod(t *testing.T) {
+	limitedParallel(t)
+	const ns = "without-pod"
+	client := inNamespace(t, ns)
+	m := newMachine(t)
+	out, ends := m.startInCluster(ns, "install", "s", filepath.Join(data, "charts", "fanout"), "--step", "--timeout=20s")
+	m.runUntil("ctl s status -n "+ns, "paused")
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
+	if _, err := client.CoreV1().ResourceQuotas(ns).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	killPod(t.Context(), t, client, ns, podsOf("s"))
+	out.await(t, "waiting for the Job's pod: no pods can be created")
+	if s := m.run(2, "ctl", "s", "status", "-n", ns, "--timeout", "6s"); !strings.Contains(s, "waiting for a pod that executes the run: no pods can be created") {
+		t.Errorf("ctl status: %s", s)
+	}
+	if code := ends(); code != 1 || !strings.Contains(out.String(), "no command came for 20s (--timeout); no pod executes the run at the moment: no pods can be created") || strings.Contains(out.String(), "the run continues") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
 }

@@ -70,3 +70,18 @@ func TestRepliesToOthers(t *testing.T) {
 		t.Error("the end of one release counts as the end of the run")
 	}
 }
+
+// TestWaitingRun: a run waits for its pod until that sends an event.
+func TestWaitingRun(t *testing.T) {
+	r, write := connectLog(t, "\n")
+	defer r.Close()
+	r.Now(t.Context())
+	r.SetWaiting("no pods can be created")
+	if r.Warn("waiting for the Job's pod"); r.Waiting() != "no pods can be created" {
+		t.Errorf("it waits for %q", r.Waiting())
+	}
+	write(`{"seq":2,"kind":"log"}` + "\n\n") // once the second line is read, the first one is handled
+	if r.Waiting() != "" {
+		t.Errorf("although its pod sends events, it waits for %q", r.Waiting())
+	}
+}

@@ -57,6 +57,7 @@ type Run struct {
 
 	mu      sync.Mutex
 	pending map[string]chan protocol.Reply // by ID of the query
+	waiting string                         // see Waiting
 }
 
 // Local reports whether the process of the run is on this machine. Other runs were found in a cluster.
@@ -183,11 +184,27 @@ func (r *Run) readLine(lines *bufio.Reader) error {
 	if err := json.Unmarshal(line, &e); err != nil {
 		return err
 	}
+	r.SetWaiting("")
 	r.relayMu.Lock()
 	defer r.relayMu.Unlock()
 	r.lastSeq = e.Seq
 	r.feed.Relay(e)
 	return nil
+}
+
+// Waiting returns why no process executes the run at the moment, "" if one does as far as is known. A run in the cluster waits while it
+// has no pod.
+func (r *Run) Waiting() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waiting
+}
+
+// SetWaiting sets what Waiting returns until the next event of the run.
+func (r *Run) SetWaiting(why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = why
 }
 
 // read reads until the connection ends.

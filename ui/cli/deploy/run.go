@@ -310,8 +310,18 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 	return err
 }
 
-// errContinues is the end of the error of a command that no longer watches its run in the cluster.
-var errContinues = errors.New("the run continues in the cluster")
+// unwatched is the error of a command that no longer watches its run in the cluster.
+type unwatched struct {
+	why     string
+	waiting string // remote.Run.Waiting
+}
+
+func (e *unwatched) Error() string {
+	if e.waiting != "" {
+		return e.why + "; no pod executes the run at the moment: " + e.waiting
+	}
+	return e.why + "; the run continues in the cluster"
+}
 
 // attachToTask attaches to a run in the cluster. Without the screen it gives up if the run waits for somebody for too long
 // (R54); the run itself waits on, because others may see it on their screens.
@@ -322,12 +332,12 @@ func (a *app) attachToTask(cmd *cobra.Command, r runOptions, run *remote.Run, af
 	cmd.SetContext(ctx)
 	if !r.screen {
 		timer := &unattendedTimer{timeout: r.timeout(), alone: true, end: func(why string, _ event.Status) {
-			giveUp(fmt.Errorf("%s; %w", why, errContinues))
+			giveUp(&unwatched{why, run.Waiting()})
 		}}
 		go report.Watch(ctx, run.Feed(), timer)
 	}
 	err := runs.Attach(a.App, cmd, run, r.screen, afterQuit)
-	if why := context.Cause(ctx); err == nil && errors.Is(why, errContinues) {
+	if why, ok := errors.AsType[*unwatched](context.Cause(ctx)); err == nil && ok {
 		return command.Exit(command.ExitFailed, why)
 	}
 	return err

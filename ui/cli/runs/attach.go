@@ -93,7 +93,11 @@ func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, onScreen bool, af
 	case s.Ended.IsZero() && a.FromHome != "":
 		return nil
 	case s.Ended.IsZero():
-		d.Note(cmp.Or(afterQuit, "the run continues; attach again: "+AttachCommand(cmd, r.Operation)))
+		continues := "the run continues"
+		if why := r.Waiting(); why != "" {
+			continues = "no pod executes the run at the moment (" + why + ")"
+		}
+		d.Note(cmp.Or(afterQuit, continues+"; attach again: "+AttachCommand(cmd, r.Operation)))
 		return nil
 	}
 	return command.OperationError(cmd, s, nil, onScreen)

@@ -18,6 +18,7 @@ import (
 	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/kube/incluster"
+	"lockstep/ui/cli/command"
 	"lockstep/ui/remote"
 	"lockstep/ui/report"
 )
@@ -159,6 +160,7 @@ func (w *podWait) message(cause string, now time.Time) string {
 // limit.
 func ConnectJob(ctx context.Context, client *kube.Client, job *incluster.Run, limit time.Duration, note func(string)) (*remote.Run, error) {
 	var started atomic.Pointer[remote.Run]
+	var lastCause atomic.Value
 	var wait podWait
 	run, err := remote.Connect(job.Open(ctx, incluster.Wait{Limit: limit, Why: func(pod *corev1.Pod) string { // never called concurrently
 		cause, unreadable := "", pod != nil && podutils.IsPodReady(pod)
@@ -169,6 +171,11 @@ func ConnectJob(ctx context.Context, client *kube.Client, job *incluster.Run, li
 			cause = client.WhyPodWaits(ctx, pod)
 		}
 		message := wait.message(cause, time.Now())
+		if run := started.Load(); cause != "" && run != nil {
+			run.SetWaiting(cause)
+		} else if cause != "" {
+			lastCause.Store(cause)
+		}
 		switch run := started.Load(); {
 		case message == "" || ctx.Err() != nil:
 		case run != nil:
@@ -182,7 +189,17 @@ func ConnectJob(ctx context.Context, client *kube.Client, job *incluster.Run, li
 		return cause
 	}}))
 	started.Store(run)
-	return run, err
+	cause, _ := lastCause.Load().(string)
+	return run, waitedForPod(err, cause)
+}
+
+// waitedForPod returns the error of a command that has reached its limit with what it waited for: a pod, which the run lacks because of
+// cause. It returns other errors, and any if cause is "", unchanged.
+func waitedForPod(err error, cause string) error {
+	if limit, ok := errors.AsType[*command.BoundError](err); ok && cause != "" {
+		return &command.BoundError{Limit: limit.Limit, Flag: limit.Flag, Why: "a pod that executes the run: " + cause}
+	}
+	return err
 }
 
 // clusterRecord reads the record of a run in the cluster from its log, up to the last event. name is

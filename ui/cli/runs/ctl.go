@@ -222,7 +222,7 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command) error {
 	for _, one := range commands {
 		answer, err := r.Do(cmd.Context(), one)
 		if err != nil {
-			return err
+			return waitedForPod(err, r.Waiting())
 		}
 		shown := report.Answer(answer)
 		if answer.Status == event.Refused {
