@@ -15,9 +15,10 @@ import (
 	"lockstep/kube/session"
 )
 
-// Refusal is an error with all conflicts that prevent an operation. Nothing was written.
+// Refusal is an error with all conflicts that prevent an operation. Nothing was written, unless it is Late.
 type Refusal struct {
 	Operation string // its name; "" for a single conflict before the plan
+	Late      bool   // the run that it is a part of had begun, and may have written
 	// Conflicts has at least one entry; Warnings are the other findings.
 	Conflicts, Warnings []plan.Warning
 }
@@ -40,7 +41,8 @@ func (r *Refusal) Hidden(hide func(string) string) error {
 // maxNamed limits the objects that a message names.
 const maxNamed = 3
 
-// Error returns a line per conflict. More than maxNamed objects that share a conflict share a line.
+// Error returns a line per conflict, or, because it becomes the cause of a run, all in one line if it is Late. More than maxNamed
+// objects that share a conflict share a line.
 func (r *Refusal) Error() string {
 	type conflict struct{ rule, shared string }
 	objectsByConflict := map[conflict][]string{}
@@ -49,7 +51,7 @@ func (r *Refusal) Error() string {
 			objectsByConflict[key] = append(objectsByConflict[key], w.Object.String())
 		}
 	}
-	lines := []string{fmt.Sprintf("%s: %d problems; nothing was written:", r.Operation, len(r.Conflicts))}
+	var lines []string
 	printed := map[conflict]bool{}
 	for _, w := range r.Conflicts {
 		key := conflict{w.Rule, w.Shared}
@@ -66,10 +68,13 @@ func (r *Refusal) Error() string {
 		}
 		lines = append(lines, w.Message)
 	}
-	if len(lines) == 2 {
-		return lines[1]
+	switch {
+	case len(lines) == 1:
+		return lines[0]
+	case r.Late:
+		return fmt.Sprintf("%s: %d problems: %s", r.Operation, len(r.Conflicts), strings.Join(lines, "; "))
 	}
-	return strings.Join(lines, "\n  ")
+	return fmt.Sprintf("%s: %d problems; nothing was written:\n  %s", r.Operation, len(r.Conflicts), strings.Join(lines, "\n  "))
 }
 
 // refuseLostOrder turns the warnings that lint reports as errors into conflicts, with Common.Strict.
@@ -91,7 +96,7 @@ func refuseLostOrder(p *session.Prepared) {
 }
 
 func refusal(p *session.Prepared) error {
-	return &Refusal{Operation: p.Info.Name, Conflicts: p.Conflicts, Warnings: p.Warnings}
+	return &Refusal{Operation: p.Info.Name, Late: p.Common.Begun(), Conflicts: p.Conflicts, Warnings: p.Warnings}
 }
 
 // Refuse returns a *Refusal for an operation whose user may not read the release. It names all

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"testing"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/kube/journal"
+	"lockstep/kube/session"
 )
 
 // TestRefusalIsShort: objects that share a conflict have one line if they are many, and one each if they are few.
@@ -30,6 +33,24 @@ func TestRefusalIsShort(t *testing.T) {
 	for _, tt := range tests {
 		if got := (&Refusal{Operation: "install", Conflicts: tt.conflicts}).Error(); got != tt.want {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
+		}
+	}
+}
+
+// TestRefusalOfABegunRun (S13): what refuses the rest of a run, whose earlier pod may have written, becomes the cause of its failure.
+func TestRefusalOfABegunRun(t *testing.T) {
+	pod := (*journal.Entry)(nil)
+	for _, test := range []struct {
+		common session.Common
+		want   string
+	}{
+		{session.Common{Journal: pod}, "install: 2 problems; nothing was written:\n  a\n  b"},
+		{session.Common{Journal: journal.Lost(nil).Entry("").Begin(journal.Start{})}, "install: 2 problems: a; b"},
+		{session.Common{RunInProgress: &session.RunProgress{}}, "install: 2 problems: a; b"},
+	} {
+		p := &session.Prepared{Common: test.common, Info: event.Operation{Name: "install"}, Conflicts: []plan.Warning{{Message: "a"}, {Message: "b"}}}
+		if got := refusal(p).Error(); got != test.want {
+			t.Errorf("got  %s\nwant %s", got, test.want)
 		}
 	}
 }

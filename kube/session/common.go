@@ -209,6 +209,11 @@ func (c Common) Complete(namespace string) (Common, error) {
 // ChecksImages reports whether the registries are asked for the images (S19).
 func (c Common) ChecksImages() bool { return c.CheckImages != "" && c.CheckImages != ImagesUnchecked }
 
+// Begun reports whether the operation is part of a run that has begun: it continues that in another pod, as an edit or with a new plan.
+func (c Common) Begun() bool {
+	return c.RunInProgress != nil || c.Continues != nil || c.Journal.Before().Start != nil
+}
+
 // Outside returns the objects outside the release that its first groups wait for. The options must be complete.
 func (c Common) Outside() []plan.Object { return c.outside }
 
