@@ -40,6 +40,9 @@ type OrderedOptions struct {
 	// Watches, if set, are shared. The caller closes them after calling the function
 	// that NewOrdered returned.
 	Watches *Watches
+	// Approve is asked for each approval (R42a) when the run waits for it, and returns who gave it; an error aborts the action. Without
+	// Approve, an action that asks for approvals fails before it writes an object.
+	Approve func(context.Context, plan.Approval) (by string, err error)
 	// Events, if set, is called with each event. Each action is its own run, or two
 	// if Helm rolls it back.
 	Events func(event.Event)
@@ -191,7 +194,7 @@ func (l *library) client(eng *run.Engine) *helmclient.Client {
 	session := l.session
 	session.Builder = session.Builder.For(l.subject.scope)
 	return helmclient.New(helmclient.Config{
-		Context: l.ctx, Inner: l.helm.Client, Session: session, Engine: eng, Embedded: true,
+		Context: l.ctx, Inner: l.helm.Client, Session: session, Engine: eng, Embedded: &helmclient.Embedded{Check: l.checkApprovals},
 		Options: helmclient.Options{Wait: WaitOrdered, SkipLeaves: l.opts.SkipLeaves, Jobs: l.opts.WaitForJobs, Readiness: l.opts.ReadinessTimeout, FirstStatus: DefaultFirstStatus},
 		Tree:    l.subject.tree, Old: l.subject.old,
 	})
@@ -267,9 +270,11 @@ func (l *library) run(do func(*helmclient.Client) error) error {
 	l.running.Lock()
 	defer l.running.Unlock()
 	feed := &event.Feed{}
+	asked := &approvals{ctx: l.ctx, approve: l.opts.Approve}
 	var events sync.WaitGroup
 	events.Go(func() {
 		for e := range feed.Reader().All(context.Background()) {
+			asked.consume(e)
 			if l.opts.Events != nil {
 				l.opts.Events(e)
 			}
@@ -279,9 +284,13 @@ func (l *library) run(do func(*helmclient.Client) error) error {
 	eng := run.New(run.Options{Operation: l.subject.info, Feed: feed, Diagnose: func(ctx context.Context, o plan.Object) run.Finding {
 		return diagnoser.Object(ctx, o).Finding
 	}})
+	asked.setEngine(eng)
 	stopAborting := context.AfterFunc(l.ctx, func() { eng.Command(event.Command{Name: event.Abort, Reason: context.Cause(l.ctx).Error()}) })
 	err := do(l.client(eng))
 	stopAborting()
+	if refused := asked.refusal(); err != nil && refused != nil {
+		err = refused
+	}
 	end := run.End{Status: event.Succeeded}
 	if err != nil {
 		end = run.End{Status: event.Failed, Message: err.Error(), Exit: event.ExitFailed}

@@ -37,7 +37,7 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 		}
 		return list, nil
 	}
-	if !isRelease(raw) && (c.cfg.Embedded || isHook(raw)) { // Helm writes it: a namespace, crds/, or a hook
+	if !isRelease(raw) && (c.cfg.Embedded != nil || isHook(raw)) { // Helm writes it: a namespace, crds/, or a hook
 		c.builder().Forget(list)
 		return list, nil
 	}

@@ -130,7 +130,7 @@ func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helm
 	c.mu.Lock()
 	serverSide := c.serverSideApply
 	c.mu.Unlock()
-	if !c.cfg.Embedded { // the options of Helm's action, which a dry run also uses
+	if c.cfg.Embedded == nil { // the options of Helm's action, which a dry run also uses
 		opts = c.cfg.Options.Method.Options()
 	}
 	res := &helmkube.Result{}
@@ -232,6 +232,11 @@ func (c *Client) apply(list helmkube.ResourceList, originals manifest.Index, sen
 	planned, err := c.planApply(list)
 	if err != nil {
 		return err
+	}
+	if c.cfg.Embedded != nil {
+		if err := c.cfg.Embedded.Check(planned.Phase); err != nil {
+			return err
+		}
 	}
 	if err := c.builder().Infer(c.cfg.Tree, list); err != nil {
 		return err

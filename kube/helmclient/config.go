@@ -36,9 +36,14 @@ type Config struct {
 	Stored func(manifest string) bool
 	// Uninstalling is set if the objects are built to be deleted.
 	Uninstalling bool
-	// Embedded is set in other programs that use Helm's actions, which then handle the
-	// namespace, crds/ and hooks.
-	Embedded bool
+	// Embedded is set in other programs that use Helm's actions, nil in lockstep's own operations.
+	Embedded *Embedded
+}
+
+// Embedded is for programs that use Helm's actions, which then handle the namespace, crds/ and hooks.
+type Embedded struct {
+	// Check returns why a phase that applies objects must not run. It is called before that.
+	Check func(event.Phase) error
 }
 
 // Work is what Helm's action does with the objects and hooks of a release.

@@ -2,6 +2,7 @@ package library
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"helm.sh/helm/v4/pkg/engine"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
@@ -195,5 +197,47 @@ func TestHelmsActionIsAborted(t *testing.T) {
 func TestNewOrderedNeedsInit(t *testing.T) {
 	if _, err := kube.NewOrdered(t.Context(), action.NewConfiguration(), kube.OrderedOptions{}); err == nil || !strings.Contains(err.Error(), "call Init") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestApprovalsOfOtherPrograms (R42a): a program that uses Helm's actions asks its own approver. Without one, what needs an approval
+// fails at once, with an error that says so, and changes no object.
+func TestApprovalsOfOtherPrograms(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chartOf := func(v string) *chart.Chart {
+		return rig.HelmChart(t, rig.ChartOf(t, rig.ConfigMap("first", rig.Group("a"), "v: "+v), rig.ConfigMap("schema", map[string]string{
+			"helm.sh/resource-group": "b", "helm.sh/depends-on/resource-groups": `["a"]`, "lockstep/approve": "drops table users",
+		}, "v: "+v)))
+	}
+	var asked []plan.Approval
+	refused := errors.New("not on a Friday")
+	approve := func(by string, err error) kube.OrderedOptions {
+		return kube.OrderedOptions{Approve: func(_ context.Context, a plan.Approval) (string, error) {
+			asked = append(asked, a)
+			return by, err
+		}}
+	}
+	upgrade := func(opts kube.OrderedOptions, v string) error {
+		u := action.NewUpgrade(orderedHelm(r, t.Context(), opts))
+		u.Namespace, u.WaitStrategy, u.Timeout = r.Namespace, kube.WaitOrdered, time.Minute
+		_, err := u.Run("t", chartOf(v), nil)
+		return err
+	}
+	if err := sdkInstall(r, orderedHelm(r, t.Context(), approve("ann", nil)), chartOf("one"), nil); err != nil || len(asked) != 1 || asked[0].Reason != "drops table users" {
+		t.Fatalf("%v, asked for %v", err, asked)
+	}
+	if err := upgrade(approve("ann", nil), "two"); err != nil || len(asked) != 2 {
+		t.Fatalf("%v, asked for %v", err, asked)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	back := action.NewRollback(orderedHelm(r, ctx, kube.OrderedOptions{}))
+	back.Version, back.WaitStrategy, back.Timeout = 1, kube.WaitOrdered, time.Minute
+	if err := back.Run("t"); err == nil || !strings.Contains(err.Error(), "waits for approval: drops table users, and this program has nobody to ask") || r.ConfigMapData("first")["v"] != "two" {
+		t.Errorf("a rollback without an approver: %v, first is %v", err, r.ConfigMapData("first"))
+	}
+	if err := upgrade(approve("", refused), "three"); err == nil || !strings.Contains(err.Error(), refused.Error()) || r.ConfigMapData("schema")["v"] != "two" {
+		t.Errorf("an upgrade that is not approved: %v, schema is %v", err, r.ConfigMapData("schema"))
 	}
 }
