@@ -37,7 +37,12 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 	if o.OutputDir != "" {
 		p.files = map[string]*bytes.Buffer{}
 	}
-	if o.IncludeCRDs {
+	switch {
+	case o.IncludeCRDs && (plan == nil || p.files != nil):
+		for _, crd := range r.Release.Chart.CRDObjects() {
+			p.printDocument(crd.Filename, string(crd.File.Data)+"\n") // as Helm does
+		}
+	case o.IncludeCRDs:
 		for _, d := range r.CRDs {
 			p.printDocument(d.Source, d.Raw)
 		}
@@ -47,7 +52,7 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 		if !printed[h] && !o.NoHooks && (!o.SkipTests || !slices.Contains(h.Events, release.HookTest)) {
 			before := p.out.Len()
 			text := h.Manifest
-			if plan == nil {
+			if plan == nil || p.files != nil {
 				text += "\n" // as Helm does
 			}
 			p.printDocument(h.Path, text)
@@ -56,7 +61,11 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 		printed[h] = true
 	}
 	if plan == nil {
-		for _, text := range documents.Split(strings.TrimSpace(r.Release.Manifest)) { // trimmed as Helm does
+		manifest := strings.TrimSpace(r.Release.Manifest) // as Helm does
+		if p.files != nil {
+			manifest = r.Release.Manifest
+		}
+		for _, text := range documents.Split(manifest) {
 			p.printDocument(documents.CutSource(text))
 		}
 		if p.out.Len() == 0 && p.files == nil && len(p.only) == 0 {

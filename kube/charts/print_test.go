@@ -2,8 +2,13 @@ package charts
 
 import (
 	"bytes"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"lockstep/engine/plan"
 )
 
 func printed(t *testing.T, files tree, o PrintOptions) (string, error) {
@@ -37,6 +42,36 @@ func TestPrintWithoutObjects(t *testing.T) {
 		var b bytes.Buffer
 		if err := r.Print(&b, nil, PrintOptions{NoHooks: noHooks}); err != nil || b.String() != want {
 			t.Errorf("%q, %v, want %q", b.String(), err, want)
+		}
+	}
+}
+
+// TestPrintFiles: files have the bytes of Helm's: a line end more after each document, also the last one, hooks and crds/, whatever the
+// order is.
+func TestPrintFiles(t *testing.T) {
+	const crds = "apiVersion: v1\nkind: C\nmetadata: {name: c}\n---\napiVersion: v1\nkind: C\nmetadata: {name: d}\n"
+	hook := configMap("hook", "helm.sh/hook: pre-install")
+	r := render(t, tree{
+		"Chart.yaml": chartYAML("shop"), "crds/c.yaml": crds, "templates/a.yaml": configMap("a") + "---\n" + configMap("b"), "templates/hook.yaml": hook,
+	}, nil)
+	order, err := r.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, plan := range []*plan.Plan{nil, order} {
+		dir := t.TempDir()
+		if err := r.Print(io.Discard, plan, PrintOptions{IncludeCRDs: true, OutputDir: dir}); err != nil {
+			t.Fatal(err)
+		}
+		const source = "---\n# Source: shop/"
+		for name, want := range map[string]string{
+			"crds/c.yaml":         source + "crds/c.yaml\n" + crds + "\n",
+			"templates/a.yaml":    source + "templates/a.yaml\n" + configMap("a") + "\n" + source + "templates/a.yaml\n" + configMap("b") + "\n",
+			"templates/hook.yaml": source + "templates/hook.yaml\n" + hook + "\n",
+		} {
+			if got, err := os.ReadFile(filepath.Join(dir, "shop", name)); err != nil || string(got) != want {
+				t.Errorf("ordered %t: %s: %q, %v, want %q", plan != nil, name, got, err, want)
+			}
 		}
 	}
 }
