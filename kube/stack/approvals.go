@@ -188,6 +188,58 @@ func (s *Stack) sendApproval(c event.Command) {
 	s.sendToAll(waiting, c)
 }
 
+// earlyApproval is the approval of a group of a release that has not started. It is for op, not for a new plan.
+type earlyApproval struct {
+	op      *operation.Operation
+	command event.Command
+}
+
+// approveEarly keeps the approval of a group of a release that has not started. It refuses it where only the cluster can keep it.
+func (s *Stack) approveEarly(m *member, op *operation.Operation, c event.Command) {
+	asks := false
+	for g := range event.Groups(op.Phases()) {
+		asks = asks || g.ID == c.Group && len(g.Approve) > 0
+	}
+	s.mu.Lock()
+	given := slices.ContainsFunc(m.approvals, func(a earlyApproval) bool { return a.op == op && a.command.Group == c.Group })
+	why := ""
+	switch {
+	case m.started: // since sendToRelease checked
+		why = fmt.Sprintf("release %s has just started: approve it again", m.id)
+	case s.prove != nil || s.opts.Journal != nil:
+		why = fmt.Sprintf("release %s is not running", m.id)
+	case !asks:
+		why = c.Group + " asks for no approval"
+	case given:
+		why = c.Group + " is already approved"
+	default:
+		later := c
+		later.Scope, later.ID, later.Accepted = "", event.InternalID, nil
+		m.approvals = append(m.approvals, earlyApproval{op, later})
+	}
+	s.mu.Unlock()
+	if why != "" {
+		s.refuse(c, why)
+		return
+	}
+	s.reply(c, event.Event{Status: event.Accepted})
+	if c.Accepted != nil {
+		c.Accepted()
+	}
+}
+
+// passApprovals gives a release that starts the approvals that came before.
+func (s *Stack) passApprovals(m *member, op *operation.Operation) {
+	s.mu.Lock()
+	given := slices.Clone(m.approvals)
+	s.mu.Unlock()
+	for _, a := range given {
+		if a.op == op {
+			op.Command(a.command)
+		}
+	}
+}
+
 // awaitsApproval returns the group before which a release is paused because it is not approved, or nil.
 func (s *Stack) awaitsApproval(m *member) *event.GroupState {
 	s.mu.Lock()

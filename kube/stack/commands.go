@@ -228,6 +228,8 @@ func (s *Stack) sendToRelease(c event.Command) {
 		return
 	}
 	switch {
+	case c.Name == event.Approve && !started && op != nil && !s.isUnchanged(m):
+		s.approveEarly(m, op, c)
 	case c.Name != event.Break && c.Name != event.Disable && c.Name != event.RunTo:
 		s.refuse(c, fmt.Sprintf("release %s is not running", m.id))
 	case started:
@@ -329,6 +331,7 @@ func (s *Stack) operationStarted(m *member, op *operation.Operation) {
 	breaks, passed := maps.Clone(m.breakpoints), slices.Clone(s.state.NoReturn)
 	s.mu.Unlock()
 	op.BreakOn(breaks)
+	s.passApprovals(m, op)
 	for _, reason := range passed {
 		op.PassNoReturn(reason)
 	}

@@ -122,6 +122,7 @@ type member struct {
 	approveBefore, approved []string
 	// breakpoints are set on its groups, by ID, when it starts: event.Set or event.Disabled.
 	breakpoints map[string]event.Status
+	approvals   []earlyApproval      // guarded by Stack.mu
 	restored    bool                 // breakpoints are those that an earlier pod has kept
 	skipped     bool                 // because it was unchanged
 	started     bool                 // its operation has started

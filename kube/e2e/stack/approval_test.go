@@ -100,6 +100,38 @@ func TestApprovedBeforehand(t *testing.T) {
 	}
 }
 
+// TestAGroupIsApprovedBeforeItsReleaseRuns (R42a): a command approves a group of a release that waits for another one.
+func TestAGroupIsApprovedBeforeItsReleaseRuns(t *testing.T) {
+	t.Parallel()
+	b := newStackRig(t)
+	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.Step = true }, release{Name: "a", Dir: chart(t, "a")},
+		release{Name: "b", Needs: []string{"a"}, Dir: rig.DirOf(t, rig.ConfigMap("b", map[string]string{"lockstep/approve": "switches over"}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := s.Releases()[1].Operation.Approvals()[0].Of
+	replies, asked := map[string]event.Status{}, false
+	state, _ := b.run(s, nil, func(e event.Event) {
+		switch {
+		case e.Kind == event.KindRun && e.Code == event.Unapproved:
+			asked = true
+			s.Command(event.Command{Name: event.Approve})
+		case e.Kind == event.KindRun && e.Status == event.Paused && e.Scope == "":
+			for id, group := range map[string]string{"unknown": "a/config", "given": "b/" + group} {
+				s.Command(event.Command{Name: event.Approve, Group: group, ID: id, By: "ann"})
+			}
+			s.Command(event.Command{Name: event.Approve, Group: "b/" + group, ID: "again", By: "ann"})
+			s.Command(event.Command{Name: event.Resume})
+		case e.Kind == event.KindCommand && e.Answers != event.InternalID && e.Answers != "":
+			replies[e.Answers] = e.Status
+		}
+	})
+	given := state.Scopes[b.id("b")].Approvals
+	if state.Exit != 0 || asked || replies["given"] != event.Accepted || replies["again"] != event.Refused || replies["unknown"] != event.Refused || len(given) != 1 || given[0].By != "ann" {
+		t.Errorf("exit %d, asked %t, replies %v, approvals %+v", state.Exit, asked, replies, given)
+	}
+}
+
 // TestTheNextPodAsksForAReleaseAgain (R42a, S13): the pod of a Job was replaced after a release was approved. The next one starts the
 // release, unless somebody has changed since what it is about to overwrite.
 func TestTheNextPodAsksForAReleaseAgain(t *testing.T) {
