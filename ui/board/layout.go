@@ -112,7 +112,7 @@ func (m *model) arrange(lines []string, terse bool) {
 		bottom-- // the timeline
 	}
 	area := canvas.Rect{X: 0, Y: top, W: m.W, H: max(bottom-top, 0)}
-	room := 0
+	usual, room := max(bottom-m.header.UsualRows()-m.usualPaneRows(), 0), 0
 	switch {
 	case m.beside > 0:
 		area.W -= m.beside
@@ -121,12 +121,12 @@ func (m *model) arrange(lines []string, terse bool) {
 		rows := m.paneRows(top-stateRows, bottom)
 		m.insp.Area = canvas.Rect{X: 0, Y: bottom - rows, W: m.W, H: rows}
 	default: // the pane gives up the rows of the state lines
-		room = max(bottom-m.header.UsualRows()-m.usualPaneRows(), 0)
+		room = usual
 		rows := max(area.H-room, min(m.paneNeed(), m.usualPaneRows()-max(top-stateRows-m.header.UsualRows(), 0)), 0)
 		m.insp.Area = canvas.Rect{X: 0, Y: bottom - rows, W: m.W, H: rows}
 	}
 	if m.beside == 0 {
 		area.H = max(m.insp.Area.Y-top, 0)
 	}
-	m.board.Place(cards.Frame{Area: area, Terse: terse, StateRows: stateRows, Room: max(room, area.H), MissingPaneRows: m.missingFailureRows()})
+	m.board.Place(cards.Frame{Area: area, Terse: terse, StateRows: stateRows, Room: max(room, area.H), UsualRoom: usual, MissingPaneRows: m.missingFailureRows()})
 }

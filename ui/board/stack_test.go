@@ -265,13 +265,13 @@ func TestHeldFailureInStack(t *testing.T) {
 		feed(event.Event{Kind: event.KindGroup, Scope: "data/database", Phase: phase, Group: group, Status: event.Failed, Message: "Deployment/broken: no image"})
 		feed(event.Event{Kind: event.KindRun, Scope: "data/database", Status: event.Held, Message: why})
 		feed(event.Event{Kind: event.KindRun, Status: event.Paused, Message: "data/database: " + why})
-		expect("✗ held  data/database · store · Deployment/broken: no", "┏✗ data/database", "A re-check   R retry   G stop here   a abort", "f next problem")
+		expect("✗ held  data/database · store · Deployment/broken: no", "┏ ✗ data/database", "A re-check   R retry   G stop here   a abort", "f next problem")
 		pen := func(text string, from int) string { // the escape sequence before a text
 			frame := s.View().Content
 			at := from + strings.Index(frame[from:], text)
 			return frame[strings.LastIndex(frame[:at], "\x1b["):at]
 		}
-		card := strings.Index(s.View().Content, "┏✗")
+		card := strings.Index(s.View().Content, "┏")
 		if cause, held := pen("Deployment/broken", max(card, 0)), pen("✗", 0); card < 0 || cause != held {
 			t.Errorf("the cause on the card is drawn with %q, the failure in the header with %q:\n%q", cause, held, s.View().Content)
 		}

@@ -82,9 +82,9 @@ func TestPaneGetsFreeRows(t *testing.T) {
 // finished groups give way to them and to waiting groups.
 func TestFreeRowsShowFailure(t *testing.T) {
 	s := newScreen(t, 60, 20, recorded(t, "failed", 0))
-	s.shows(t, `FATAL: relation "orders" does not exist`, "db:schema", "more: ", "post-install")
+	s.shows(t, `FATAL: relation "orders" does not exist`, "db:schema", "more: ", "Job/shop-smoke-test")
 	s = newScreen(t, 60, 20, recorded(t, "sandbox-held", 0))
-	s.shows(t, "api:server", "post-install", "+ 10 more ready", "Failed: Error")
+	s.shows(t, "api:server", "Job/shop-smoke-test", "+ 10 more ready", "Failed: Error")
 	if got := s.lines()[1]; !strings.Contains(got, "✗ held  api:server") || !strings.Contains(s.lines()[2], "A re-check") {
 		t.Errorf("the header takes more than a line of a full board:\n%s", s.text())
 	}
@@ -92,7 +92,7 @@ func TestFreeRowsShowFailure(t *testing.T) {
 
 // TestPictureKeepsItsShape: at every size with columns and throughout every run, cards keep their places and heights, and none
 // becomes a line, unless the plan or the window changes. Only a failure may make cards taller, and move those below them; its cause may
-// also make finished cards lower, and it may take the card of a finished group. Of each run, about fifty moments are drawn; the stride is odd, so that they are different moments of each group.
+// also make finished cards lower, and it may take the card of a finished group; at the end of the run, cards lose their empty rows. Of each run, about fifty moments are drawn; the stride is odd, so that they are different moments of each group.
 func TestPictureKeepsItsShape(t *testing.T) {
 	runs := map[string][]event.Event{"15 groups": stopsOf(15, 2), "40 groups": stopsOf(40, 4), "120 groups": stopsOf(120, 12), "300 groups": stopsOf(300, 20)}
 	for _, name := range []string{"sandbox-install", "sandbox-held", "sandbox-rollback", "sandbox-breakpoint", "sandbox-upgrade", "failed", "retried"} {
@@ -119,7 +119,7 @@ func TestPictureKeepsItsShape(t *testing.T) {
 				for _, c := range s.board.Cards {
 					at[c.Node] = place{c.Rect.X, c.Rect.Y - s.board.Area.Y, c.Rect.W, c.Rect.H, c.IsLine()}
 				}
-				if n := len(s.State.Phases); n != phases || !calm && !trouble {
+				if n := len(s.State.Phases); n != phases || !calm && !trouble || s.Over() {
 					phases, was = n, nil
 				}
 				calm = !trouble

@@ -31,6 +31,7 @@ type Frame struct {
 	Terse     bool // waiting groups do not show their contents
 	StateRows int  // rows that the state lines took from the board
 	Room      int  // the rows for which cards in columns are laid out; they do not depend on the run and the selection
+	UsualRoom int  // Room while no tab is open
 	// MissingPaneRows is how many more rows the pane needs to show a failure.
 	MissingPaneRows int
 }
@@ -124,7 +125,7 @@ func (l *Layout) HiddenRows() (rows int) {
 			shown++
 		}
 		if !l.LinesOnly {
-			rows += max(l.FullRows(c.Node)-c.Rect.H, 0)
+			rows += max(l.NeededRows(c.Node)-c.Rect.H, 0)
 		}
 	}
 	return rows + 2*(len(l.Visible())-shown)

@@ -21,6 +21,7 @@ const (
 	listed density = iota // the objects of all groups, with a row each for the reason why one is not ready
 	named                 // the objects of all groups
 	inLine                // a group is one line, unless it is in trouble or the user has selected it
+	causes                // a group in trouble has one more line, for the cause
 	lines                 // every group is one line
 )
 
@@ -42,7 +43,10 @@ func (l *Layout) PlaceList() {
 			d = named
 		}
 		l.stackList(nodes, d)
-		l.foldList()
+		if l.foldList(); d == inLine && l.Rows > l.Area.H {
+			l.stackList(nodes, causes)
+			l.foldList()
+		}
 	}
 	l.shift()
 }
@@ -64,8 +68,11 @@ func (l *Layout) foldList() {
 // listLimit returns the maximum number of lines below a group's line.
 func (l *Layout) listLimit(d density) int {
 	const others = 6 // about the rows of header, pane and footer
-	if d <= named {
+	switch {
+	case d <= named:
 		return math.MaxInt
+	case d == causes:
+		return 1
 	}
 	return max((l.Area.H+l.StateRows+others)/3, 6)
 }
@@ -73,6 +80,7 @@ func (l *Layout) listLimit(d density) int {
 // stackList places the groups of the list.
 func (l *Layout) stackList(nodes []*graph.Node, d density) {
 	y := 0
+	l.Cards, l.Folds = nil, nil
 	for _, n := range nodes {
 		c := Card{Node: n, Rect: canvas.Rect{X: 0, Y: y, W: l.W, H: 1}, flat: true}
 		if l.showsObjects(n, d) {
@@ -137,12 +145,13 @@ func (l *Layout) listNameWidth() int {
 }
 
 // listName returns a group's name, after its phase unless that is the apply phase. The only group of a
-// phase without layers gets the phase's name alone.
+// phase without layers has its name alone if both do not fit.
 func (l *Layout) listName(n *graph.Node) string {
 	phase := l.Graph.Cols[n.Col].Phase
 	title := event.PhaseTitle(phase.Name, phase.Kind)
 	if title != "" && len(phase.Groups) == 1 && phase.Kind != event.PhaseApply && phase.Kind != event.PhaseRemove {
-		return title
+		name := l.Graph.Name(n)
+		return lastFitting(l.W/2-6, l.Graph.ShortName(n), name, l.Join(title, name))
 	}
 	if n.InRollback() { // the status shows whether objects are removed
 		title = "rollback"

@@ -1,13 +1,16 @@
 package cards
 
 import (
+	"cmp"
 	"iter"
 	"math"
 	"slices"
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/phrase"
 	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/graph"
 	"lockstep/ui/board/picture"
 )
 
@@ -172,10 +175,21 @@ func (l *Layout) growCard(c *Card, more int) int {
 			c.rows = l.cardRows(c.Node, c.Rect.H-2+more)
 		}
 		empty = c.Rect.H - 2 - len(c.rows)
+		if len(c.Node.Objects) == 1 && len(c.rows) == 2 && c.rows[0].kind == objectRow && l.wanted(c) > max(more, 0) { // its cause matters more than its name
+			c.rows, empty = c.rows[1:], empty+1
+		}
 	}
 	grown := max(l.wrapCard(c, max(empty+max(more, 0), 0))-empty, 0)
 	c.Rect.H += grown
 	return grown
+}
+
+// cause returns why the object of a reason is degraded, without status and time; "" if it is not.
+func (l *Layout) cause(n *graph.Node, r row) string {
+	if r.o == nil || !picture.Degraded(n, r.o) {
+		return ""
+	}
+	return cmp.Or(phrase.CauseAt(n.GroupState, r.o, l.Now()), r.o.Message)
 }
 
 // wrapCard wraps the reasons of a card into at most room more rows, and returns how many it took.
@@ -188,6 +202,10 @@ func (l *Layout) wrapCard(c *Card, room int) int {
 		}
 		label := l.reasonLabel(r)
 		lines := canvas.Wrap(label+r.text, l.ReasonWidth(c))
+		if cause := l.cause(c.Node, r); cause != "" && len(lines)-1 > room-grown { // the border shows status and time
+			c.rows[i].label, c.rows[i].text = "", cause
+			r, label, lines = c.rows[i], "", canvas.Wrap(cause, l.ReasonWidth(c))
+		}
 		n := min(len(lines)-1, room-grown)
 		if n <= 0 {
 			continue

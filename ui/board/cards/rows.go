@@ -105,7 +105,7 @@ func (l *Layout) contents(n *graph.Node, limit int) []row {
 		return rows
 	}
 	worst := slices.MinFunc(objects, func(a, b *event.ObjectState) int { return objectRank(n, a) - objectRank(n, b) })
-	trouble := objectRank(n, worst) <= 1 // its cause matters more than the names of other objects
+	trouble := objectRank(n, worst) <= 1 || picture.IsUnfinished(n.Status) // its cause matters more than the names of other objects
 	if room := limit - len(rows) - len(objects); room > 0 || room == 0 && !trouble {
 		return l.allRows(rows, n, objects, limit)
 	}

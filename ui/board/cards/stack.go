@@ -42,12 +42,21 @@ func (l *Layout) PlaceColumn(p Column, top int) {
 const MinCardRows = 3
 
 // FullRows returns how many rows a group's card takes with all its objects, and a line for what it waits for or why an
-// object is not ready.
+// object is not ready. It depends only on the plan.
 func (l *Layout) FullRows(n *graph.Node) int {
 	if n.Single() || l.IsRelease() {
 		return l.listedRows(n)
 	}
 	return l.listedRows(n) + 1
+}
+
+// NeededRows is FullRows, but after the end of the run without that line if nothing is wrong with the group.
+func (l *Layout) NeededRows(n *graph.Node) int {
+	rows := l.FullRows(n)
+	if l.Over() && n.Status.Over() && !picture.InTrouble(n) && !picture.IsUnfinished(n.Status) {
+		return max(rows-1, MinCardRows)
+	}
+	return rows
 }
 
 // listedRows returns how many rows a group's card takes with all its objects.
@@ -81,14 +90,14 @@ func (l *Layout) heights(nodes []*graph.Node, room int) []int {
 	for ; most >= MinCardRows; most-- {
 		left := room
 		for i, n := range nodes {
-			out[i] = min(l.listedRows(n), most)
+			out[i] = min(l.listedRows(n), l.NeededRows(n), most)
 			left -= out[i]
 		}
 		if left < 0 {
 			continue
 		}
 		for i := 0; i < len(nodes) && left > 0; i++ {
-			if l.FullRows(nodes[i]) > out[i] {
+			if l.NeededRows(nodes[i]) > out[i] {
 				out[i]++
 				left--
 			}
@@ -169,7 +178,7 @@ func (l *Layout) foldUp(p Column, top, from, excess int, finished bool) bool {
 	folded := map[*graph.Node]bool{}
 	saved := -1 // the fold itself takes a row
 	for _, i := range order {
-		if n := own[i].Node; saved < excess && !l.IsSelected(n) && (!finished || n.Status.Over() && !picture.IsUnfinished(n.Status)) {
+		if n := own[i].Node; saved < excess && !l.IsSelected(n) && (!finished || n.Status.Over() && !picture.InTrouble(n) && !picture.IsUnfinished(n.Status)) {
 			folded[n] = true
 			saved += own[i].Rect.H
 		}

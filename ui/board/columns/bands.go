@@ -26,8 +26,11 @@ var bandStyles = []struct{ width, rows int }{{graph.TightCard, cards.MinCardRows
 // plan, so that nothing moves during the run.
 func (b *Board) placeBanded() bool {
 	cols := b.columns()
-	if b.Detail != screen.Auto || b.Narrow() || len(cols) == 0 || b.allFitAsCards(cols) {
+	if b.Detail != screen.Auto || b.Narrow() || len(cols) == 0 {
 		return false
+	}
+	if b.allFitAsCards(cols) {
+		return b.Widths().tight && b.placeWhole(cols)
 	}
 	if b.width()/thinLine*b.Room < len(b.Visible()) {
 		return false
@@ -49,6 +52,34 @@ func (b *Board) placeBanded() bool {
 	return false
 }
 
+// placeWhole lays the board out in bands of cards with padding, if there are rows for all that they show.
+func (b *Board) placeWhole(cols []int) bool {
+	s, left := b.splitWidest(cols, graph.MinCard), b.Room
+	b.maxLanes = 8
+	heights := make([]int, len(s.parts))
+	for k, part := range s.parts {
+		heights[k] = b.bandHeight(part, b.NeededRows)
+		left -= b.bandHeight(part, b.FullRows)
+	}
+	if left < 0 {
+		return false
+	}
+	b.placeBands(s.parts, heights, s.limit)
+	return true
+}
+
+// bandHeight returns how many rows a band takes with cards of the given heights.
+func (b *Board) bandHeight(part []int, rowsOf func(*graph.Node) int) (rows int) {
+	for _, i := range part {
+		full := 0
+		for _, n := range b.ShownIn(i) {
+			full += rowsOf(n)
+		}
+		rows = max(rows, full)
+	}
+	return rows + 1 + b.lanesOf(part)
+}
+
 // split is the columns of bands, with cards up to a width.
 type split struct {
 	parts [][]int
@@ -62,7 +93,7 @@ func (b *Board) splitWidest(cols []int, least int) split {
 	if len(out.parts)*2 > b.Room { // each has a title and a group
 		return out
 	}
-	for most := graph.MaxCard; out.limit < most; {
+	for most := longNames; out.limit < most; {
 		limit := (out.limit + most + 1) / 2
 		if parts := b.splitColumns(cols, limit); len(parts) == len(out.parts) {
 			out = split{parts, limit}
@@ -128,13 +159,7 @@ func (b *Board) heights(parts [][]int, rows int) []int {
 	}
 	wanted := make([]int, len(parts))
 	for k, part := range parts {
-		for _, i := range part {
-			full := 0
-			for _, n := range b.ShownIn(i) {
-				full += b.FullRows(n)
-			}
-			wanted[k] = max(wanted[k], full+1+b.lanesOf(part)-out[k])
-		}
+		wanted[k] = max(b.bandHeight(part, b.NeededRows)-out[k], 0)
 	}
 	for i, k := range cards.Order(len(parts), func(x, y int) int { return wanted[x] - wanted[y] }) { // those that need the least first
 		more := min(wanted[k], left/(len(parts)-i))

@@ -18,7 +18,10 @@ type Widths struct {
 // Width holds the widths of a column's cards and of the gutter to its right.
 type Width struct{ Index, Card, gutter int }
 
-// widthsOf returns the preferred widths of columns, up to a limit. Cards narrower than
+// longNames is the limit above graph.MaxCard: columns as wide as names with long kinds need them.
+const longNames = graph.MaxCard + 1
+
+// widthsOf returns the least widths of columns that hold all names, up to a limit. Cards narrower than
 // graph.MinCard are tight.
 func (b *Board) widthsOf(cols []int, limit int) Widths {
 	ws := Widths{Columns: make([]Width, 0, len(cols)), tight: limit < graph.MinCard}
@@ -30,10 +33,17 @@ func (b *Board) widthsOf(cols []int, limit int) Widths {
 
 func (b *Board) columnWidth(i, limit int) Width {
 	c := b.Graph.Cols[i]
-	if limit < graph.MinCard {
-		return Width{i, min(c.Width, limit), graph.TightGutter(c)}
+	switch {
+	case limit < graph.TightCard: // lines
+		return Width{i, min(max(c.NameWidth, thinLine), limit), graph.TightGutter(c)}
+	case limit < graph.MinCard:
+		return Width{i, min(max(c.ObjectWidth, graph.TightCard), limit), graph.TightGutter(c)}
 	}
-	return Width{i, min(c.Width, limit), c.Gutter}
+	names := c.ObjectWidth
+	if limit == longNames {
+		names = c.LongWidth
+	}
+	return Width{i, min(max(names, min(c.Width, graph.MinCard)), limit), c.Gutter}
 }
 
 // width returns the width of the board.
@@ -52,10 +62,20 @@ func (b *Board) room(cols []int, limit int) int {
 	return room
 }
 
-// spread distributes free room over the columns, a cell at a time from the left: first
-// for names, then for what a group waits for, then for reasons, then for all that a group waits for, and last again for reasons.
+// spread distributes free room over the columns, a cell at a time from the left: first for names with short kinds, then for reasons
+// in columns that have no rows to wrap them, then for names with long kinds, for what a group waits for, for reasons, for all that a
+// group waits for, and last again for reasons.
 func (b *Board) spread(ws Widths, room int) {
+	crowded := map[*graph.Column]int{}
+	for _, w := range ws.Columns {
+		if b.crowded(w.Index) {
+			crowded[b.Graph.Cols[w.Index]] = graph.MaxCard
+		}
+	}
 	for _, most := range []func(*graph.Column) int{
+		func(c *graph.Column) int { return c.NameWidth },
+		func(c *graph.Column) int { return c.ObjectWidth },
+		func(c *graph.Column) int { return crowded[c] },
 		func(c *graph.Column) int { return c.Width },
 		func(c *graph.Column) int { return min(c.WaitsWidth, graph.MaxCard) },
 		func(c *graph.Column) int { return max(c.Width, min(c.Width*3/2, graph.MaxCard)) },
@@ -74,12 +94,21 @@ func (b *Board) spread(ws Widths, room int) {
 	}
 }
 
+// crowded reports whether a column has no rows to wrap the reasons of all its groups.
+func (b *Board) crowded(col int) bool {
+	need := 0
+	for _, n := range b.ShownIn(col) {
+		need += b.FullRows(n) + 1
+	}
+	return need > b.UsualRoom
+}
+
 // Widths returns the widest columns that all fit, down to tight ones. If even those do not fit,
 // columns are wide enough for names, and the view scrolls. Widths depend only on names and the
 // size of the screen, so that nothing moves with the run or the selection.
 func (b *Board) Widths() Widths {
 	cols := b.columns()
-	for limit := graph.MaxCard; limit >= graph.TightCard; limit-- {
+	for limit := longNames; limit >= graph.TightCard; limit-- {
 		if room := b.room(cols, limit); room >= 0 {
 			ws := b.widthsOf(cols, limit)
 			b.spread(ws, room)

@@ -72,6 +72,9 @@ type Column struct {
 	// Width is the preferred width of its cards, Gutter the width of the edges to its
 	// right.
 	Width, Gutter int
+	// NameWidth is the least width that holds the names of its groups with short kinds, ObjectWidth also those of their objects, and
+	// LongWidth those with long kinds.
+	NameWidth, ObjectWidth, LongWidth int
 	// WaitsWidth is at least Width, and holds what its groups wait for.
 	WaitsWidth int
 	// The number of nets that leave its nodes, that enter them, and of those the ones that skip columns; tracks
@@ -107,9 +110,12 @@ func New(s *event.State) Graph {
 	}
 	for _, c := range g.Cols {
 		c.Width, c.WaitsWidth = preferredWidths(c)
+		g.measureNames(c)
 		c.Prefix = commonNamePrefix(c)
 		if s.Operation.IsStack() {
-			c.Width = max(c.Width, releaseCard)
+			for _, w := range []*int{&c.Width, &c.ObjectWidth, &c.LongWidth} {
+				*w = max(*w, releaseCard)
+			}
 		}
 	}
 	g.route()
@@ -218,6 +224,20 @@ func preferredWidths(c *Column) (w, waits int) {
 	}
 	w = min(w, MaxCard)
 	return w, max(w, min(waits, maxWaits))
+}
+
+// measureNames sets the least widths of a column's cards that hold the names of its groups, and those of their objects.
+func (g *Graph) measureNames(c *Column) {
+	widen := func(w *int, name string) { *w = min(max(*w, canvas.Width(name)+6), MaxCard) } // the border, its padding and the glyph
+	for _, n := range c.Nodes {
+		widen(&c.NameWidth, g.ShortName(n))
+		for _, o := range n.Objects[:min(len(n.Objects), maxMeasured)] {
+			widen(&c.ObjectWidth, shortestName(o.Object))
+			widen(&c.LongWidth, ShortObject(o.Object))
+		}
+	}
+	c.ObjectWidth = max(c.ObjectWidth, c.NameWidth)
+	c.LongWidth = max(c.LongWidth, c.ObjectWidth)
 }
 
 func commonNamePrefix(c *Column) string {

@@ -30,6 +30,8 @@ var shortestKinds = map[string]string{
 
 func shortestKind(o plan.Object) string { return canvas.Clean(cmp.Or(shortestKinds[o.Kind], o.Kind)) }
 
+func shortestName(o plan.Object) string { return shortestKind(o) + "/" + canvas.Clean(o.Name) }
+
 func shortKind(o plan.Object) string { return cmp.Or(shortKinds[o.Kind], o.Kind) }
 
 // ShortObject returns an object's name with a short kind.
@@ -47,6 +49,14 @@ func (g *Graph) Object(o plan.Object) string {
 func (g *Graph) Name(n *Node) string {
 	if n.Single() {
 		return g.Object(n.Objects[0].Object)
+	}
+	return n.Name
+}
+
+// ShortName returns a group's name with a short kind.
+func (g *Graph) ShortName(n *Node) string {
+	if n.Single() {
+		return shortestName(n.Objects[0].Object)
 	}
 	return n.Name
 }
@@ -82,8 +92,8 @@ func (g *Graph) NameIn(n *Node, cut string, w int, ellipsis string) string {
 // GroupIn fits a group's name into a width.
 func GroupIn(name string, w int, ellipsis string) string {
 	name = canvas.Clean(name)
-	if chart, ok := strings.CutSuffix(name, plan.Unsequenced); ok && chart != "" && canvas.Width(name) > w {
-		name = chart + ellipsis // the name of the chart matters more
+	if strings.HasSuffix(name, plan.Unsequenced) { // the name of the chart matters more
+		return canvas.Fit(name, w, ellipsis)
 	}
 	return canvas.FitMiddle(name, w, ellipsis)
 }

@@ -54,12 +54,17 @@ func (h *Header) textCounts() bool {
 // minSinceWidth is the least width at which "since then" says anything.
 const minSinceWidth = 30
 
-// fit cuts the state's text to a width. It first drops the reason of a pause before the first group.
+// fit cuts the state's text to a width. It first drops the reason of a pause before the first group, then which group is next: the
+// board marks it.
 func (h *Header) fit(text string, width int) string {
 	text = canvas.Clean(text)
 	separator := " " + h.Theme.Lines.Dot + " "
 	if canvas.Width(text) > width {
 		text = strings.Replace(text, "before the first "+h.State.Operation.GroupNoun()+separator, "", 1)
+	}
+	if before, next, ok := strings.Cut(text, separator+h.Theme.Lines.Next+" next: "); ok && canvas.Width(text) > width {
+		_, after, _ := strings.Cut(next, separator)
+		text = h.Join(before, after)
 	}
 	return canvas.Fit(text, width, h.Theme.Lines.Ellipsis)
 }
