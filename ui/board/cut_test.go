@@ -63,14 +63,17 @@ func TestNoNameIsCutBesideRoom(t *testing.T) {
 				short, wide := "", ""
 				for _, p := range own {
 					c := s.Graph.Cols[p.Index]
-					least := graph.TightCard
+					needs := max(c.ObjectWidth, graph.MinCard)
+					if s.board.Tight {
+						needs = max(c.ObjectWidth, graph.TightCard)
+					}
 					if s.board.LinesOnly {
-						least = c.NameWidth
+						needs = max(c.NameWidth, 14)
 					}
 					if p.W < c.NameWidth {
 						short = c.Title
 					}
-					if p.W > max(c.NameWidth, min(least, c.Width), 14) && (s.board.Tight || p.W > graph.MinCard) {
+					if p.W > needs {
 						wide = c.Title
 					}
 				}

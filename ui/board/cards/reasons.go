@@ -73,7 +73,7 @@ func (l *Layout) wanted(c *Card) int {
 
 // finished reports whether a card may give up rows for the reasons on others.
 func (l *Layout) finished(c *Card) bool {
-	return !c.flat && c.Node.Status.Over() && !picture.InTrouble(c.Node) && !picture.IsUnfinished(c.Node.Status) && !l.IsSelected(c.Node)
+	return !c.flat && c.Node.Status.Over() && !picture.InTrouble(c.Node) && !picture.IsUnfinished(c.Node.Status)
 }
 
 // shrink takes up to some rows from the finished cards of a column, and returns how many: first the empty ones, then those of
