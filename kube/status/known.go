@@ -1,14 +1,17 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 )
 
 // KnownKind is an entry of the built-in table: how the objects of custom kinds show that they are ready, where kstatus
@@ -19,6 +22,10 @@ type KnownKind struct {
 	// Success and Failure are alternatives, each one or more expressions (R23) joined by &&. Without Success, kstatus decides.
 	// Failure has only states from which the controller does not recover by itself.
 	Success, Failure []string
+	// Waits replaces Success where the status has an entry for each of several controllers or sets: it returns what the object
+	// waits for, "" if it is ready. Ready says in words when that is.
+	Waits func(u *unstructured.Unstructured) string
+	Ready string
 	// Halts are the fields that keep the controller from going on.
 	Halts []Halt
 	// MayBeSilent means that the controller may write no status at all, so the object counts as soon as it exists.
@@ -40,6 +47,7 @@ type Halt struct {
 // known is a compiled entry of the table.
 type known struct {
 	success, failure []conjunction
+	waits            func(u *unstructured.Unstructured) string
 	halts            []Halt
 	silent           bool
 }
@@ -78,7 +86,7 @@ func (c conjunction) actual(status map[string]any) string {
 var compiledKinds = sync.OnceValue(func() map[string]*known {
 	compiled := map[string]*known{}
 	for _, k := range knownKinds {
-		entry := &known{success: mustCompile(k.Success), failure: mustCompile(k.Failure), halts: k.Halts, silent: k.MayBeSilent}
+		entry := &known{success: mustCompile(k.Success), failure: mustCompile(k.Failure), waits: k.Waits, halts: k.Halts, silent: k.MayBeSilent}
 		for _, kind := range k.Kinds {
 			compiled[k.Group+"/"+kind] = entry
 		}
@@ -121,14 +129,98 @@ func byTable(u *unstructured.Unstructured) (r Result, ok bool) {
 		r.unawaited = true
 		return r, true
 	}
-	if len(k.success) == 0 {
+	if !k.decides() {
 		return Result{}, false
 	}
 	if old {
 		return result(event.InProgress, message).by(event.ByBuiltIn), true
 	}
+	if k.waits != nil {
+		if why := k.waits(u); why != "" {
+			return result(event.InProgress, "not ready: "+why).by(event.ByBuiltIn), true
+		}
+		return result(event.Ready, "").by(event.ByBuiltIn), true
+	}
 	status, _, _ := unstructured.NestedMap(u.Object, "status")
 	return k.judge(status).by(event.ByBuiltIn), true
+}
+
+// decides reports whether the entry says when an object is ready, unless it is halted or silent.
+func (k *known) decides() bool { return len(k.success) > 0 || k.waits != nil }
+
+// routeWaits returns what a route waits for: each of its parents accepts it by itself, and knows its backends.
+func routeWaits(u *unstructured.Unstructured) string {
+	refs, _, _ := unstructured.NestedSlice(u.Object, "spec", "parentRefs")
+	if refs == nil {
+		refs = []any{nil} // any parent
+	}
+	parents, _, _ := unstructured.NestedSlice(u.Object, "status", "parents")
+	for _, ref := range refs {
+		found := false
+		for _, p := range parents {
+			parent, _ := p.(map[string]any)
+			if ref != nil && parentOf(u, ref) != parentOf(u, parent["parentRef"]) {
+				continue
+			}
+			found = true
+			if why := parentWaits(u, parent); why != "" {
+				return why
+			}
+		}
+		if !found {
+			return text.Join(" ", "parent", parentOf(u, ref)) + " has not answered"
+		}
+	}
+	return ""
+}
+
+// parentOf returns the namespace and name of a parent of a route, "" if it has none. Its kind and listener are left out.
+func parentOf(u *unstructured.Unstructured, ref any) string {
+	m, _ := ref.(map[string]any)
+	name, _ := m["name"].(string)
+	namespace, _ := m["namespace"].(string)
+	if namespace = cmp.Or(namespace, u.GetNamespace()); name == "" || namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// parentWaits returns what an entry of a route's status.parents waits for.
+func parentWaits(u *unstructured.Unstructured, parent map[string]any) string {
+	name := text.Join(" ", "parent", parentOf(u, parent["parentRef"]))
+	entry := &unstructured.Unstructured{Object: map[string]any{"status": parent}}
+	if observed, known := observedByConditions(entry); known && observed < u.GetGeneration() {
+		return name + " has not observed the change yet"
+	}
+	if c, _ := findCondition(entry, "Accepted"); c.status != "True" {
+		return joinText(name+" has not accepted it", c.text())
+	}
+	if c, _ := findCondition(entry, "ResolvedRefs"); c.status == "False" {
+		return joinText(name+" cannot resolve its references", c.text())
+	}
+	return ""
+}
+
+// instancesWait returns what a PostgresCluster waits for: the pods of all its instance sets.
+func instancesWait(u *unstructured.Unstructured) string {
+	want, found := 0, map[string]int{}
+	specs, _, _ := unstructured.NestedSlice(u.Object, "spec", "instances")
+	for _, s := range specs {
+		set, _ := s.(map[string]any)
+		want += kstatus.GetIntField(set, ".replicas", 1)
+	}
+	sets, _, _ := unstructured.NestedSlice(u.Object, "status", "instances")
+	for _, s := range sets {
+		set, _ := s.(map[string]any)
+		for _, field := range []string{"replicas", "readyReplicas", "updatedReplicas"} {
+			found[field] += kstatus.GetIntField(set, "."+field, 0)
+		}
+	}
+	p := event.Progress{Done: found["readyReplicas"], Wanted: max(want, found["replicas"], 1), Word: "pods ready"}
+	if p.Outdated = p.Wanted - found["updatedReplicas"]; p.Done < p.Wanted || p.Outdated > 0 {
+		return p.String()
+	}
+	return ""
 }
 
 // judge evaluates the expressions on a status, failure first.

@@ -17,9 +17,12 @@ func KindRules() (builtIn, custom string) {
 		if k.MayBeSilent {
 			c.WriteString("  - ready: it exists; its controller may write no status\n")
 		}
+		if k.Waits != nil {
+			fmt.Fprintf(&c, "  - ready: %s\n", k.Ready)
+		}
 		writeExpressions(&c, "ready", k.Success)
 		writeExpressions(&c, "failed", k.Failure)
-		if len(k.Success) == 0 && !k.MayBeSilent {
+		if len(k.Success) == 0 && k.Waits == nil && !k.MayBeSilent {
 			c.WriteString("  - ready: kstatus decides\n")
 		}
 		for _, h := range k.Halts {

@@ -14,7 +14,7 @@ func TestKindRules(t *testing.T) {
 		}
 	}
 	for _, k := range knownKinds {
-		parts := append([]string{k.Group, k.Project + " " + k.Version}, k.Success...)
+		parts := append([]string{k.Group, k.Project + " " + k.Version, k.Ready}, k.Success...)
 		parts = append(append(parts, k.Failure...), k.Kinds...)
 		for _, h := range k.Halts {
 			parts = append(parts, h.Path, h.Note)

@@ -60,7 +60,7 @@ func (r Rule) Own(u *unstructured.Unstructured) event.Judge {
 	if r.Custom() {
 		return r.judge()
 	}
-	if k := compiledKinds()[groupKind(u)]; k != nil && (k.silent || len(k.success) > 0) {
+	if k := compiledKinds()[groupKind(u)]; k != nil && (k.silent || k.decides()) {
 		return event.ByBuiltIn
 	}
 	return ""

@@ -188,7 +188,7 @@ func checkTable(t *testing.T, covered, wrong map[string]bool) {
 			t.Errorf("%s is not sorted", name)
 		}
 		last = k.Group
-		if k.Project == "" || k.Version == "" || !k.MayBeSilent && len(k.Success)+len(k.Halts) == 0 {
+		if k.Project == "" || k.Version == "" || !k.MayBeSilent && k.Waits == nil && len(k.Success)+len(k.Halts) == 0 || (k.Waits == nil) != (k.Ready == "") {
 			t.Errorf("%s is incomplete", name)
 		}
 		for _, h := range k.Halts {
