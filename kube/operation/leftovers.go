@@ -112,6 +112,7 @@ func (l *leftoverSearch) leftoversOf(rel *rel1.Release, known map[plan.Object]bo
 	}
 	ordering := helmclient.Ordering{Prefix: l.prefix, Root: rel.Chart.Name()}
 	planned, more := ordering.PlanLeftovers(rel.Version, revision.Revision, l.builder.Resources(removable))
+	warnings = append(warnings, unreadOrder(rel, "objects that only it created are deleted all at once")...)
 	return helmclient.Leftover{Manifest: rel.Manifest, Planned: planned, Created: l.created}, newer, append(warnings, more...)
 }
 
@@ -211,6 +212,26 @@ func sent(b *manifest.Builder, rel *rel1.Release, list helmkube.ResourceList) he
 		}
 	}
 	return list.Filter(func(i *resource.Info) bool { return sent[cluster.ObjectOf(i)] })
+}
+
+// unreadOrder warns that the order of a revision is ignored because its record cannot be read. does says what happens instead.
+//
+// An order that cannot be read is never silently no order (R28).
+func unreadOrder(rel *rel1.Release, does string) []plan.Warning {
+	why := release.UnreadOrder(rel)
+	if why == "" {
+		return nil
+	}
+	return []plan.Warning{{Rule: "R28", Message: fmt.Sprintf("the order of revision %d cannot be read: %s; %s", rel.Version, why, does)}}
+}
+
+// refuseUnreadOrder returns a conflict for an operation that depends on the order of a revision that cannot be read, a warning with
+// --skip-preflight. does says what that makes of it.
+func refuseUnreadOrder(c session.Common, rel *rel1.Release, does string) (conflicts, warnings []plan.Warning) {
+	if c.SkipPreflight {
+		return nil, unreadOrder(rel, does)
+	}
+	return unreadOrder(rel, "use the version of lockstep that deployed it, or restore its record from a backup; with --skip-preflight, "+does), nil
 }
 
 // buildRevision returns the objects in the manifest of a revision, and warnings about those that are sent in another version.

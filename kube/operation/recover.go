@@ -263,7 +263,7 @@ func (r *Repair) plan(s *session.Session, c *connect.Client, state *releaseState
 		return nil, nil, err
 	}
 	claims.Advice = manifest.TakeAdvice{}
-	warnings := append(state.warnings, found.Warnings...)
+	warnings := slices.Concat(state.warnings, found.Warnings, unreadOrder(&target, "objects are repaired all at once"))
 	for _, o := range found.Objects {
 		if o.Owner != "" {
 			warnings = append(warnings, plan.Warning{Rule: "S18", Object: &o.Object, Message: fmt.Sprintf("%s is not repaired: it belongs to %s now", o.Object, o.Owner)})

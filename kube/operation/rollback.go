@@ -127,7 +127,11 @@ func (rb *Rollback) plan(s *session.Session, state *releaseState, target *rel1.R
 	if err != nil {
 		return nil, nil, err
 	}
-	conflicts, warnings = append(conflicts, barred...), append(warnings, barredWarnings...)
+	unread, unordered := refuseUnreadOrder(rb.Common, target, "all objects are applied at once")
+	conflicts, warnings = slices.Concat(unread, conflicts, barred), slices.Concat(unordered, warnings, barredWarnings)
+	if target.Version != state.Last.Version {
+		warnings = append(warnings, unreadOrder(state.Last, "objects that only it has are deleted all at once")...)
+	}
 	p, err := planInput{
 		state:    state,
 		rendered: &rendered{release: target, builder: b, list: list, warnings: warnings, deferredAPIs: deferredAPIs},

@@ -110,7 +110,8 @@ func (u *Uninstall) plan(s *session.Session, state *releaseState) (*session.Prep
 	if err != nil {
 		return nil, err
 	}
-	p.Conflicts, warnings = conflicts, append(warnings, more...)
+	unread, unordered := refuseUnreadOrder(u.Common, rel, "all objects are deleted at once")
+	p.Conflicts, warnings = append(unread, conflicts...), slices.Concat(unordered, warnings, more)
 	removable, more := helmclient.Removable(b, p.Target.Claims, list)
 	warnings = append(warnings, more...)
 	warnings = slices.Concat(warnings, warnOfClaims(s, removable), helmclient.WarnOfDependents(b, removable))

@@ -156,6 +156,7 @@ func (d *Deploy) plan(s *session.Session, state *releaseState) (*session.Prepare
 		return nil, nil, err
 	}
 	r.warnings = slices.Concat(treeWarnings, crds.Warnings, r.warnings, oldWarnings)
+	r.warnings = append(r.warnings, unreadOrder(state.Current, "objects that the chart no longer has are deleted all at once, and a rollback to it has no order")...)
 	r.warnings = append(r.warnings, chartWarnings(state.Current, r.release)...)
 	if d.PlanOnly {
 		r.warnings = append(r.warnings, d.valuesWarnings(state.Current, r.release.Config)...)

@@ -127,6 +127,24 @@ func ReadRecord(rel *rel1.Release) *Record {
 	return nil
 }
 
+// UnreadOrder says why nobody can tell in which order a revision was deployed, "" if the record says it or if there is none.
+func UnreadOrder(rel *rel1.Release) string {
+	var head struct {
+		Version int       `json:"version"`
+		Stored  time.Time `json:"stored"`
+	}
+	known := readFile(rel, recordFile, &head)
+	switch {
+	case known && !head.Stored.IsZero() && rel.Info != nil && !head.Stored.Equal(rel.Info.LastDeployed) && !isRollback(rel):
+		return "" // a chart brings it along, see ReadRecord
+	case known && head.Version != recordVersion:
+		return fmt.Sprintf("another version of lockstep has recorded it, in format %d; this one reads format %d", head.Version, recordVersion)
+	case fileOf(rel, recordFile) != nil && !readFile(rel, recordFile, &Record{}):
+		return "its record is damaged"
+	}
+	return ""
+}
+
 // RollbackTo returns the revision that a rollback restored, 0 if the revision is no rollback. Helm 3 has it only in the description.
 func RollbackTo(rel *rel1.Release) (number int) {
 	if number = rel.Info.RollbackRevision; number == 0 {
@@ -140,16 +158,26 @@ func isRollback(rel *rel1.Release) bool {
 	return rel.Info.RollbackRevision > 0 || strings.HasPrefix(rel.Info.Description, "Rollback ")
 }
 
+// fileOf returns a file of the chart of a release, nil if it has none of that name.
+func fileOf(rel *rel1.Release, name string) *common.File {
+	if rel == nil || rel.Chart == nil {
+		return nil
+	}
+	for _, f := range rel.Chart.Files {
+		if f != nil && f.Name == name {
+			return f
+		}
+	}
+	return nil
+}
+
 // readFile reads what writeFile wrote. It reports whether the file exists and is valid.
 func readFile(rel *rel1.Release, name string, content any) bool {
-	if rel == nil || rel.Chart == nil {
+	f := fileOf(rel, name)
+	if f == nil {
 		return false
 	}
-	i := slices.IndexFunc(rel.Chart.Files, func(f *common.File) bool { return f != nil && f.Name == name })
-	if i < 0 {
-		return false
-	}
-	z, err := gzip.NewReader(bytes.NewReader(rel.Chart.Files[i].Data))
+	z, err := gzip.NewReader(bytes.NewReader(f.Data))
 	if err != nil {
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"helm.sh/helm/v4/pkg/chart/common"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -85,6 +86,38 @@ func TestRecordOfAnother(t *testing.T) {
 			len(revs.Taken("", nil)) != c.taken || len(revs.prunedIn(rel)) != c.taken {
 			t.Errorf("%s: signed %t, tree %v, author %s, %d taken, %d pruned", c.name, signed(rel), TreeOf(rel), AuthorOf(rel).Name,
 				len(revs.Taken("", nil)), len(revs.prunedIn(rel)))
+		}
+	}
+}
+
+// TestUnreadOrder: a record of another format, or a damaged one, is not the same as none (R28). One that a chart brings along is none.
+func TestUnreadOrder(t *testing.T) {
+	deployed := time.Date(2026, 1, 1, 0, 0, 0, 5, time.UTC)
+	for name, test := range map[string]struct {
+		content any
+		data    []byte
+		info    rel1.Info
+		want    string
+	}{
+		"none":                      {},
+		"this format":               {content: NewRecord(true, &plan.Chart{Path: "c"})},
+		"another format":            {content: map[string]any{"version": 2, "tree": []int{}}, want: "another version of lockstep has recorded it, in format 2; this one reads format 1"},
+		"another format, copied":    {content: Record{Version: 2, Stored: deployed}, info: rel1.Info{RollbackRevision: 1}, want: "another version of lockstep has recorded it, in format 2; this one reads format 1"},
+		"another format of a chart": {content: Record{Version: 2, Stored: deployed}},
+		"a field is invalid":        {content: map[string]any{"version": 1, "tree": []int{}}, want: "its record is damaged"},
+		"no gzip":                   {data: []byte("garbage"), want: "its record is damaged"},
+	} {
+		rel := &rel1.Release{Name: "shop", Version: 1, Info: &test.info, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "c"}}}
+		if test.content != nil {
+			if err := writeFile(rel, recordFile, test.content); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if test.data != nil {
+			rel.Chart.Files = []*common.File{{Name: recordFile, Data: test.data}}
+		}
+		if got := UnreadOrder(rel); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
 }

@@ -151,6 +151,9 @@ func (v *View) Defaults() string { return charts.Defaults(v.current().rel.Chart)
 // Sequenced reports whether the revision was deployed in order.
 func (v *View) Sequenced() bool { return release.TreeOf(v.current().rel) != nil }
 
+// UnreadOrder says why nobody can tell in which order the revision was deployed, see release.UnreadOrder.
+func (v *View) UnreadOrder() string { return release.UnreadOrder(v.current().rel) }
+
 // Course returns how the run that deployed the revision went: the timings of its groups, and what was approved.
 func (v *View) Course() release.Course { return release.CourseOf(v.current().rel) }
 
@@ -185,6 +188,9 @@ func newRevision(s *session.Session, rel *rel1.Release) (*revision, error) {
 		if planned, _, err = order.PlanApply(nil, b.Resources(list), nil); err != nil {
 			return nil, fmt.Errorf("order revision %d: %w", rel.Version, err)
 		}
+	}
+	if why := release.UnreadOrder(rel); why != "" {
+		warnings = append(warnings, plan.Warning{Rule: "R28", Message: fmt.Sprintf("the order of revision %d cannot be read: %s; its objects are shown without it", rel.Version, why)})
 	}
 	if err := b.Infer(release.TreeOf(rel), list); err != nil {
 		return nil, fmt.Errorf("read the readiness annotations of revision %d: %w", rel.Version, err)

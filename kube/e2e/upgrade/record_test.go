@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 )
@@ -99,4 +102,48 @@ func TestHistoryMax(t *testing.T) {
 	if got := r.ConfigMaps(r.Namespace); len(got) > 0 || r.Status() != "" {
 		t.Errorf("remaining: %v, the release is %q", got, r.Status())
 	}
+}
+
+// TestUnreadOrder: without an order that can be read, an uninstall and a rollback refuse, unless checks are skipped, and an upgrade and
+// a view warn (R28, R31, R32).
+func TestUnreadOrder(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.UseChart(rig.MakeChart(t, chained("v1", "example/app:v1")), nil))
+	r.MustRun(r.Upgrade("plain", rig.UseChart(rig.MakeChart(t, chained("v2", "example/app:v2")), nil)))
+	for _, revision := range []int{1, 2} {
+		x, err := r.Helm().Releases.Get("t", revision)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rel := x.(*rel1.Release)
+		for _, f := range rel.Chart.Files {
+			if f.Name == ".lockstep/plan.json.gz" {
+				f.Data = []byte("garbage")
+			}
+		}
+		if err := r.Helm().Releases.Update(rel); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := time.Now()
+	for revision, prepare := range map[int]func() (*kube.Operation, error){2: r.Uninstall, 1: func() (*kube.Operation, error) { return r.Rollback(1) }} {
+		_, err := prepare()
+		r.MustRefuse(start, err, fmt.Sprintf("the order of revision %d cannot be read: its record is damaged; ", revision), "--skip-preflight")
+	}
+	warned := func(op *kube.Operation) bool {
+		return slices.ContainsFunc(op.Warnings(), func(w plan.Warning) bool {
+			return strings.HasPrefix(w.Message, "the order of revision 2 cannot be read: its record is damaged; ")
+		})
+	}
+	upgrade := r.Must(r.Upgrade("plain", rig.UseChart(rig.MakeChart(t, chained("v3", "example/app:v3")), nil)))
+	uninstall := r.Must(r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace, SkipPreflight: true}}))
+	if !warned(upgrade) || !warned(uninstall) {
+		t.Errorf("the upgrade warns %v, the uninstall %v", upgrade.Warnings(), uninstall.Warnings())
+	}
+	view, err := r.Client.PrepareView(t.Context(), "t", r.Namespace, 0)
+	if err != nil || view.UnreadOrder() != "its record is damaged" {
+		t.Errorf("the view: %v, error %v", view, err)
+	}
+	r.MustRun(uninstall, nil)
 }

@@ -156,6 +156,9 @@ func (a *app) liveStatus(cmd *cobra.Command, name string) (live report.LiveStatu
 	}
 	course := view.Course()
 	live.Approvals = course.Approvals
+	if why := view.UnreadOrder(); why != "" {
+		a.Display(cmd).Warn("cannot show the groups: the order of the revision cannot be read: " + why)
+	}
 	if !view.Sequenced() {
 		return live, view.Mask(), nil
 	}
