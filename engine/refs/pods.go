@@ -181,3 +181,8 @@ func (f *finder) claim(c Field) {
 	f.addNamed(Storage, storageClass, class)
 	f.addNamed(Bound, persistentVolume, c.At("spec", "volumeName"))
 }
+
+// KeepsPods reports whether an object keeps the pods that it has when its pod template changes: nothing rolls out the new one.
+func KeepsPods(o plan.Object) bool {
+	return o.GroupKind() == plan.GroupKind{Kind: "ReplicationController"} || o.GroupKind() == plan.GroupKind{Group: "apps", Kind: "ReplicaSet"}
+}

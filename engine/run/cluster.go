@@ -33,6 +33,8 @@ type Response struct {
 	// StatusBefore is Observation.StatusWrite of a status that is about the object before it was applied, so that it does
 	// not count any more. It is "" if there is none, for example because the apply did not change what the status is about.
 	StatusBefore string
+	// Note is Event.Note of the object once it is ready, unless its status has one.
+	Note string
 	// Message is why an object was Kept, or why the one that WaitGone waits for still exists.
 	// Finalizers are those of the latter.
 	Message    string

@@ -32,7 +32,7 @@ func (s *stage) answer(r request, out Response, err error) {
 			}
 			o.applied = true
 			o.version = out.Version
-			o.name = out.Name
+			o.name, o.appliedNote = out.Name, out.Note
 		}
 		s.assess(g, o) // a re-check waited for this answer
 		return         // sendQueued can send the request of the newer attempt now
@@ -63,7 +63,7 @@ func (s *stage) answer(r request, out Response, err error) {
 func (s *stage) completeRequest(g *group, o *object, out Response) {
 	o.request = requestSucceeded
 	o.version = out.Version
-	o.name = out.Name
+	o.name, o.appliedNote = out.Name, out.Note
 	o.since = s.m.now
 	g.changed = g.changed || out.Change != event.Unchanged
 	if o.unchanged = out.Change == event.Unchanged; !o.unchanged || !o.applied {
@@ -348,7 +348,7 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 	case o.wait.Never:
 		readyBy = event.NotAwaited
 	case status == event.Ready:
-		readyBy, note = o.judge(), o.last.Note
+		readyBy, note = o.judge(), cmp.Or(o.last.Note, o.appliedNote)
 	}
 	if o.status == status && o.message == message && o.readyBy == readyBy && o.note == note && o.shownUntil.Equal(o.until) && change == "" {
 		return

@@ -188,7 +188,8 @@ type object struct {
 	status         event.Status
 	message        string
 	readyBy        event.Judge // if it is ready, see Observation.ReadyBy
-	note           string      // Observation.Note, if it is ready
+	note           string      // Observation.Note or appliedNote, if it is ready
+	appliedNote    string      // Response.Note
 	// finalizers are those that the run waits for: of the object, or of the previous one of its name.
 	finalizers []string
 	stays

@@ -256,6 +256,7 @@ func (t *Target) accepted(ctx context.Context, i *resource.Info, f *manifest.Fac
 	t.expiring[obj].applied(i)
 	if change != event.Created && hook == nil {
 		out.Deleted = t.replaceBroken(ctx, i, obj)
+		out.Note = t.oldPods(ctx, i, obj)
 	}
 	return out, false
 }

@@ -55,6 +55,7 @@ func checkCluster(s *session.Session, p *session.Prepared, incoming Incoming) er
 		func() findings { return findings{view.checkKeys(planned), nil} },
 		func() findings { return findings{planned.checkJobs(), nil} },
 		func() findings { return findings{view.checkBlocked(planned), nil} },
+		func() findings { return findings{keptPods(changes()), nil} },
 		func() findings { return findings{view.checkStorage(planned), nil} },
 		func() findings { return findings{view.checkBudgets(planned), nil} },
 		func() findings { return findings{view.checkQuotas(planned, createsSecret), nil} },

@@ -2,7 +2,9 @@ package preflight
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/plan"
 	"lockstep/engine/refs"
@@ -94,6 +97,23 @@ func (planned *plannedObjects) checkJobs() (warnings []plan.Warning) {
 		if suspended, _ := spec["suspend"].(bool); suspended && o.IsJob() && (o.hook || o.position.group.JobsComplete) {
 			warnings = append(warnings, o.warning("%s is suspended, so it does not complete until something resumes it; the run waits for that; "+
 				"remove spec.suspend, or pass --wait-for-jobs=false", o))
+		}
+	}
+	return warnings
+}
+
+// keptPods warns about objects whose pod template changes, although nothing replaces their pods: they count with those that they
+// have (R22).
+func keptPods(changes []change) (warnings []plan.Warning) {
+	template := func(i *resource.Info) any {
+		u, _ := i.Object.(*unstructured.Unstructured)
+		v, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "template")
+		return v
+	}
+	for _, c := range changes {
+		if o := c.object; refs.KeepsPods(o) && c.old != nil && !reflect.DeepEqual(template(c.old), template(c.info)) {
+			warnings = append(warnings, plan.Warning{Rule: "R22", Object: &o, Message: fmt.Sprintf("%s: its pod template changes, but a %s does not replace its pods, "+
+				"so it counts as ready with those of the old version; delete them after this run, or use a Deployment", o, o.Kind)})
 		}
 	}
 	return warnings

@@ -31,7 +31,8 @@ var builtInRules = []builtInRule{
 		return r
 	}},
 	{"apps/Deployment", "kstatus decides. A paused one counts as it is, and 0 replicas count as ready, both with a note", deploymentStatus},
-	{"apps/ReplicaSet", "kstatus decides. 0 replicas count as ready, with a note", replicaSetStatus},
+	{"apps/ReplicaSet", "kstatus decides. Pods of an old version count, because Kubernetes does not replace them; a note of the run says how many. " +
+		"0 replicas count as ready, with a note", replicaSetStatus},
 	{"apps/StatefulSet", "all pods are ready. With `OnDelete` or a `partition`, pods of an old version count; the note says how many. " +
 		"0 replicas count as ready, with a note", statefulSetStatus},
 	{"apiregistration.k8s.io/APIService", "its condition `Available` is true", apiServiceStatus},
@@ -43,7 +44,7 @@ var builtInRules = []builtInRule{
 	{"networking.k8s.io/Ingress", "it exists; a missing address is noted", ingressStatus},
 	{"PersistentVolumeClaim", "it is bound. While a class with `WaitForFirstConsumer` waits for the first pod, that is noted", claimStatus},
 	{"Pod", "it is running and ready, or has succeeded. It fails if it has failed, is in a crash loop, or has had no node for 15 seconds", podStatus},
-	{"ReplicationController", "all pods are ready. 0 replicas count as ready, with a note", replicationControllerStatus},
+	{"ReplicationController", "all pods are ready. Pods of an old version count, as for a ReplicaSet. 0 replicas count as ready, with a note", replicationControllerStatus},
 	{"Service", "it has a cluster IP; a missing address of a `LoadBalancer` is noted", serviceStatus},
 }
 
@@ -180,7 +181,7 @@ func statefulSetStatus(u *unstructured.Unstructured, _ Rule, _ time.Time) Result
 	}
 	if r.Status == event.Ready && why != "" && observed(u) {
 		if old := want - kstatus.GetIntField(u.Object, ".status.updatedReplicas", 0); old > 0 {
-			return r.noted(oldPods(old, why))
+			return r.noted(OldPods(old, why))
 		}
 	}
 	return noReplicas(u, r)
@@ -192,7 +193,8 @@ func withCurrentPods(s event.Status, p event.Progress) Result {
 	return result(s, p.String()).counting(p).by(event.ByBuiltIn)
 }
 
-func oldPods(n int, why string) string {
+// OldPods is the note of a workload some of whose pods are of an older template.
+func OldPods(n int, why string) string {
 	verb := "run"
 	if n == 1 {
 		verb = "runs"
@@ -222,7 +224,7 @@ func daemonSetStatus(u *unstructured.Unstructured) Result {
 	case want == 0:
 		return result(event.Ready, "").noted("no node fits it: no pod runs")
 	case old > 0:
-		return withCurrentPods(event.Ready, podCounts(u)).noted(oldPods(old, "OnDelete"))
+		return withCurrentPods(event.Ready, podCounts(u)).noted(OldPods(old, "OnDelete"))
 	}
 	return withCurrentPods(event.Ready, podCounts(u))
 }

@@ -42,7 +42,7 @@ func podsOf(kind, name, version, spec string) string {
 }
 
 // TestUpdateLeftToPeople: an update that OnDelete leaves to people is ready once the pods are, with a note; so is a workload
-// that runs no pods (R22).
+// that runs no pods, and one whose pods nothing replaces (R22).
 func TestUpdateLeftToPeople(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -51,6 +51,9 @@ func TestUpdateLeftToPeople(t *testing.T) {
 			podsOf("StatefulSet", "keep", v, "replicas: 2\n  serviceName: keep\n  updateStrategy: {type: OnDelete}"),
 			podsOf("DaemonSet", "agent", v, "updateStrategy: {type: OnDelete}"),
 			podsOf("Deployment", "idle", v, "replicas: 0"),
+			podsOf("ReplicaSet", "bare", v, "replicas: 2"),
+			rig.Object("v1/ReplicationController/old", nil, "spec:", "  replicas: 1", "  selector: {app: old}", "  template:", "    metadata: {labels: {app: old}}",
+				"    spec: {containers: [{name: c, image: 'registry.test/c:"+v+"'}]}"),
 		}
 	}
 	out := r.MustRun(r.Install("plain", rig.UseChart(rig.ChartOf(t, version("1")...), nil)))
@@ -58,7 +61,14 @@ func TestUpdateLeftToPeople(t *testing.T) {
 	assertNotes(t, out, want)
 	want["StatefulSet/keep"] = "2 pods still run the old version: OnDelete"
 	want["DaemonSet/agent"] = "2 pods still run the old version: OnDelete" // on two nodes
-	assertNotes(t, r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, version("2")...), nil))), want)
+	want["ReplicaSet/bare"] = "2 pods still run the old version: a ReplicaSet does not replace its pods"
+	want["ReplicationController/old"] = "1 pod still runs the old version: a ReplicationController does not replace its pods"
+	out = r.MustRun(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, version("2")...), nil)))
+	assertNotes(t, out, want)
+	if !out.HasWarning("R22", "ReplicaSet/bare: its pod template changes, but a ReplicaSet does not replace its pods") || !out.HasWarning("R22", "ReplicationController/old: ") {
+		t.Errorf("warnings %+v", out.State.Warnings)
+	}
+	assertNotes(t, r.MustRun(r.Rollback(1)), map[string]string{"Deployment/idle": "0 replicas: no pod runs"}) // their pods are those of revision 1
 }
 
 // TestClaimWithoutConsumer: a claim of a class that waits for the first pod is ready, with a note, so that the group of that
