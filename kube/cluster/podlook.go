@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/dynamic"
 
 	"lockstep/engine/plan"
 	"lockstep/engine/refs"
@@ -62,14 +63,18 @@ func (w *podWatches) look(ctx context.Context, namespace string) {
 	}
 }
 
-// oldPods returns the note of a ReplicaSet or ReplicationController that was applied: nothing replaces its pods when its template
-// changes. It returns "" for none, for other kinds, and if pods may not be listed.
+// oldPods returns OldPods of an object that was applied, "" for other kinds.
 func (t *Target) oldPods(ctx context.Context, i *resource.Info, o plan.Object) string {
-	u, ok := i.Object.(*unstructured.Unstructured)
-	if !ok || !refs.KeepsPods(o) {
-		return ""
+	if u, ok := i.Object.(*unstructured.Unstructured); ok && refs.KeepsPods(o) {
+		return OldPods(ctx, t.session.Client.Dynamic, o, u)
 	}
-	list, err := t.session.Client.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(o.Namespace).List(ctx, metav1.ListOptions{})
+	return ""
+}
+
+// OldPods returns the note of a live ReplicaSet or ReplicationController some of whose pods are not of its template: nothing replaces
+// them when it changes. It returns "" for none, and if pods may not be listed.
+func OldPods(ctx context.Context, client dynamic.Interface, o plan.Object, u *unstructured.Unstructured) string {
+	list, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(o.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return ""
 	}

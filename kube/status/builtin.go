@@ -31,7 +31,7 @@ var builtInRules = []builtInRule{
 		return r
 	}},
 	{"apps/Deployment", "kstatus decides. A paused one counts as it is, and 0 replicas count as ready, both with a note", deploymentStatus},
-	{"apps/ReplicaSet", "kstatus decides. Pods of an old version count, because Kubernetes does not replace them; a note of the run says how many. " +
+	{"apps/ReplicaSet", "kstatus decides. Pods of an old version count, because Kubernetes does not replace them; the note says how many. " +
 		"0 replicas count as ready, with a note", replicaSetStatus},
 	{"apps/StatefulSet", "all pods are ready. With `OnDelete` or a `partition`, pods of an old version count; the note says how many. " +
 		"0 replicas count as ready, with a note", statefulSetStatus},

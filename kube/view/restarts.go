@@ -1,11 +1,17 @@
 package view
 
 import (
+	"context"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/refs"
 	"lockstep/engine/run"
+	"lockstep/engine/text"
 	"lockstep/kube/cluster"
 )
 
@@ -53,5 +59,37 @@ func (v *View) judgeAgain(unit event.Unit, o plan.Object) {
 	defer v.mu.Unlock()
 	if g := v.groups[unit.Group]; g != nil {
 		v.observeLocked(unit, g.ready[o])
+	}
+}
+
+// noteOldPods publishes the notes of objects that are ready with pods of an old version, because nothing replaces these (R22).
+func (v *View) noteOldPods(ctx context.Context) {
+	r := v.current()
+	for g, o := range event.Objects(r.phases) {
+		if !refs.KeepsPods(o) {
+			continue
+		}
+		for _, i := range r.list {
+			if f := r.builder.Fact(i); f != nil && f.Resource.Object == o {
+				v.noteOldPodsOf(ctx, g.Unit(), o, i)
+			}
+		}
+	}
+}
+
+func (v *View) noteOldPodsOf(ctx context.Context, unit event.Unit, o plan.Object, i *resource.Info) {
+	client := v.client.Dynamic
+	live, err := client.Resource(i.Mapping.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	if err != nil {
+		return // it is shown as it was observed
+	}
+	note := cluster.OldPods(ctx, client, o, live)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if g := v.groups[unit.Group]; g != nil && note != "" {
+		if ob := g.last[o]; ob.Status == event.Ready && ob.Note == "" {
+			ob.Note, ob.Message = note, text.Join(" · ", ob.Message, note)
+			v.publish(unit, g, ob)
+		}
 	}
 }

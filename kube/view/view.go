@@ -212,9 +212,12 @@ func newRevision(s *session.Session, rel *rel1.Release) (*revision, error) {
 	return r, nil
 }
 
-// Explain diagnoses every object that is not ready and returns when the findings are published, or when ctx is done. Call
-// it while Run runs, after Seen.
-func (v *View) Explain(ctx context.Context) { v.explainer.diagnoseAll(ctx) }
+// Explain diagnoses every object that is not ready, notes the ready ones with old pods, and returns when the findings are published,
+// or when ctx is done. Call it while Run runs, after Seen.
+func (v *View) Explain(ctx context.Context) {
+	v.noteOldPods(ctx)
+	v.explainer.diagnoseAll(ctx)
+}
 
 // show switches to a revision. Earlier observations of its objects count until there are new ones.
 func (v *View) show(r *revision) {

@@ -1,11 +1,13 @@
 package install
 
 import (
+	"maps"
 	"testing"
 
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"lockstep/engine/event"
 	"lockstep/kube/e2e/rig"
 )
 
@@ -68,6 +70,11 @@ func TestUpdateLeftToPeople(t *testing.T) {
 	if !out.HasWarning("R22", "ReplicaSet/bare: its pod template changes, but a ReplicaSet does not replace its pods") || !out.HasWarning("R22", "ReplicationController/old: ") {
 		t.Errorf("warnings %+v", out.State.Warnings)
 	}
+	v := r.OpenView(0)
+	<-v.View.Seen()
+	v.View.Explain(t.Context())
+	v.Await("the notes of the view", func(s *event.State) bool { return maps.Equal(notes(rig.Outcome{State: *s}), want) })
+	v.Stop()
 	assertNotes(t, r.MustRun(r.Rollback(1)), map[string]string{"Deployment/idle": "0 replicas: no pod runs"}) // their pods are those of revision 1
 }
 
