@@ -34,7 +34,7 @@ func TestEditBeforeStart(t *testing.T) {
 	op := newOperation(&connect.Client{}, task{prepared: &session.Prepared{Info: event.Operation{Name: "rollback"}}})
 	op.Command(event.Command{Name: event.Edit, Values: "a: 1"})
 	reader := op.feed.Reader()
-	eng := op.start()
+	eng := op.start(nil)
 	defer eng.Close(run.End{Status: event.Failed, Exit: event.ExitFailed})
 	for {
 		events, ok := reader.Next(t.Context())

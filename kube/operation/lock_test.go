@@ -14,7 +14,7 @@ import (
 // run, without the confirmation that a user would be asked for (R51a, R43).
 func TestLostLockStopsARollbackAtOnce(t *testing.T) {
 	op := newOperation(&connect.Client{}, task{prepared: &session.Prepared{}})
-	eng := op.start()
+	eng := op.start(nil)
 	if err := eng.StartRollback(event.Operation{Name: "rollback"}, "it failed"); err != nil {
 		t.Fatal(err)
 	}

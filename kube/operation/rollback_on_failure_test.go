@@ -26,7 +26,7 @@ func TestFailedRollbackNamesTheFailureFirst(t *testing.T) { // R43
 		{&event.Command{Name: event.Stop, Via: "ctrl-c", KnowsRollback: true}, "Job/a: exit code 1; the rollback was stopped by ctrl-c; the release is marked failed"},
 	} {
 		op := newOperation(&connect.Client{}, task{prepared: &session.Prepared{}})
-		r := &runner{op: op, engine: op.start()}
+		r := &runner{op: op, engine: op.start(nil)}
 		if err := r.engine.StartRollback(event.Operation{Name: "uninstall"}, "it failed"); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestFailedRollbackNamesTheFailureFirst(t *testing.T) { // R43
 // deleted for that reason, is as others want it.
 func TestRollbackLeavesWhatWasNotSent(t *testing.T) { // R33, R55
 	op := newOperation(&connect.Client{}, task{prepared: &session.Prepared{}})
-	engine, o := op.start(), plan.Object{Kind: "ConfigMap", Name: "a"}
+	engine, o := op.start(nil), plan.Object{Kind: "ConfigMap", Name: "a"}
 	for _, status := range []event.Status{event.Applying, event.Deleting, event.Failed} {
 		engine.Publish(event.Event{Kind: event.KindObject, Object: &o, Status: status})
 	}

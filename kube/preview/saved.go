@@ -118,7 +118,7 @@ func Shown(ctx context.Context, c *connect.Client, p *session.Prepared, salt []b
 	return shown, nil
 }
 
-// newObject returns the digests of what is planned with an object. approved is what was planned before, nil for nothing.
+// newObject returns the digests of the plan for an object. approved is an earlier one, nil for none.
 func newObject(salt []byte, planned planfile.Planned, m *mask.Mask, approved *planfile.Object) (planfile.Object, error) {
 	planned.Change = planned.Masked(m.Diff)
 	return planfile.NewObject(salt, planned, m.Text, approved)

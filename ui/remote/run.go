@@ -52,8 +52,10 @@ type Run struct {
 	err      error         // why the connection ended; set before ended is closed
 	requests *requestQueue
 
-	relayMu sync.Mutex
-	lastSeq uint64 // Seq of the last event of the run
+	relay struct {
+		sync.Mutex
+		lastSeq uint64 // Seq of the last event of the run
+	}
 
 	mu      sync.Mutex
 	pending map[string]chan protocol.Reply // by ID of the query
@@ -185,9 +187,9 @@ func (r *Run) readLine(lines *bufio.Reader) error {
 		return err
 	}
 	r.SetWaiting("")
-	r.relayMu.Lock()
-	defer r.relayMu.Unlock()
-	r.lastSeq = e.Seq
+	r.relay.Lock()
+	defer r.relay.Unlock()
+	r.relay.lastSeq = e.Seq
 	r.feed.Relay(e)
 	return nil
 }
@@ -279,9 +281,9 @@ func (r *Run) Warn(message string) { r.add(event.Event{Kind: event.KindWarning, 
 
 // add adds an event of this process to the feed.
 func (r *Run) add(e event.Event) {
-	r.relayMu.Lock()
-	defer r.relayMu.Unlock()
-	e.Seq, e.Time = r.lastSeq, time.Now().UTC()
+	r.relay.Lock()
+	defer r.relay.Unlock()
+	e.Seq, e.Time = r.relay.lastSeq, time.Now().UTC()
 	r.feed.Relay(e)
 }
 
@@ -291,9 +293,9 @@ func (r *Run) add(e event.Event) {
 func (r *Run) Do(ctx context.Context, c event.Command) (event.Event, error) {
 	c.ID, c.By = rand.Text(), r.By
 	reader := r.feed.Reader()
-	r.relayMu.Lock()
-	sentAfter := r.lastSeq
-	r.relayMu.Unlock()
+	r.relay.Lock()
+	sentAfter := r.relay.lastSeq
+	r.relay.Unlock()
 	if err := r.requests.put(protocol.CommandRequest(c)); err != nil {
 		return event.Event{}, err
 	}

@@ -38,7 +38,7 @@ func TestNames(t *testing.T) {
 	}{
 		{"db:schema", 9, "db:schema"},
 		{"worker:(unsequenced)", 20, "worker:(unsequenced)"},
-		{"worker:(unsequenced)", 19, "worker:…"},
+		{"worker:(unsequenced)", 19, "worker:(unsequence…"},
 		{"warehouse:database", 12, "wareho…abase"},
 		{"queue:broker", 6, "queue…"},
 		{"queue:broker", 1, "…"},
