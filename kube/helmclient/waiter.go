@@ -5,6 +5,8 @@ import (
 	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
+
+	"lockstep/engine/run"
 )
 
 func (c *Client) GetWaiter(ws helmkube.WaitStrategy) (helmkube.Waiter, error) {
@@ -36,13 +38,23 @@ func helmStrategy(ws helmkube.WaitStrategy) helmkube.WaitStrategy {
 // waitMethod is a method of Helm's waiter.
 type waitMethod = func(helmkube.Waiter, helmkube.ResourceList, time.Duration) error
 
-// waitWithHelm waits with Helm's waiter and the client's context.
+// waitWithHelm waits with Helm's waiter, until an abort at most.
 func (w *waiter) waitWithHelm(wait waitMethod, list helmkube.ResourceList, timeout time.Duration) error {
-	inner, err := w.c.cfg.Inner.GetWaiterWithOptions(helmStrategy(w.strategy), append(w.opts, helmkube.WithWaitContext(w.c.cfg.Context))...)
+	ctx := run.RetryContext(w.c.cfg.Context)
+	inner, err := w.c.cfg.Inner.GetWaiterWithOptions(helmStrategy(w.strategy), append(w.opts, helmkube.WithWaitContext(ctx))...)
 	if err != nil {
 		return err
 	}
-	return wait(inner, list, timeout)
+	ready := make(chan error, 1)
+	go func() { ready <- wait(inner, list, timeout) }() // Helm's legacy waiter has no context, and only reads
+	select {
+	case err = <-ready:
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // Wait waits for a list. Except with --wait=legacy, it returns at once for objects of the release, because

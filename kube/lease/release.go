@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -31,12 +32,16 @@ const deleteTimeout = 1500 * time.Millisecond
 
 // deleteOwn deletes the Lease if it is ours. It retries until ctx ends, unless Leases are unavailable.
 func (l *Lease) deleteOwn(ctx context.Context) error {
+	var last error
 	for {
-		switch done, err := l.tryDelete(ctx); {
+		done, err := l.tryDelete(ctx)
+		switch {
 		case done:
 			return nil
 		case isUnavailable(err):
 			return err
+		case err != nil && ctx.Err() != nil:
+			return cmp.Or(last, err) // an answer says more than that ctx ended
 		case err != nil:
 			select {
 			case <-ctx.Done():
@@ -44,6 +49,7 @@ func (l *Lease) deleteOwn(ctx context.Context) error {
 			case <-time.After(retryDelay):
 			}
 		}
+		last = err
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"lockstep/kube/throwaway"
 	"lockstep/kube/throwaway/testcluster"
@@ -54,6 +55,35 @@ func TestRunElsewhere(t *testing.T) {
 		if code := ends(); code != 3 {
 			t.Errorf("%s ended with exit code %d:\n%s", name, code, out)
 		}
+	}
+}
+
+// TestRunOfAnotherNamespace: a command for the release of a namespace that was chosen in any way does not reach the only run of that
+// name on this machine, which is in another namespace (S10).
+func TestRunOfAnotherNamespace(t *testing.T) {
+	limitedParallel(t)
+	const ns = "run-of-another"
+	inNamespace(t, ns)
+	m := newMachine(t)
+	_, ends := m.start("install", "s", filepath.Join(data, "charts", "fanout"), "-n", ns, "--no-tui", "--step")
+	m.runUntil("ctl s status -n "+ns, "paused")
+	config, err := clientcmd.LoadFromFile(testcluster.Get(t).Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Contexts[config.CurrentContext].Namespace = "prod"
+	inProd := filepath.Join(t.TempDir(), "config")
+	if err := clientcmd.WriteToFile(*config, inProd); err != nil {
+		t.Fatal(err)
+	}
+	for _, chosen := range []string{"--kubeconfig=" + inProd, "-n=prod"} {
+		if s := m.run(2, "ctl", "s", "abort", chosen); !strings.Contains(s, "install s in namespace "+ns) {
+			t.Errorf("%s: the error does not name the run: %s", chosen, s)
+		}
+	}
+	m.run(0, "ctl", "s", "abort", "--kubeconfig", inProd, "-n", ns)
+	if code := ends(); code != 3 {
+		t.Errorf("the run ended with exit code %d", code)
 	}
 }
 

@@ -177,7 +177,7 @@ func TestHelmWritesFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := r.Run(r.Must(r.Upgrade("plain", rig.UseChart(rig.ChartOf(t, rig.ConfigMap("ours", nil)), nil))), nil)
-	if m := out.State.Message; out.State.Exit != 2 || !strings.HasPrefix(m, "nothing was written: ") || !strings.Contains(m, "revision 2 (deployed)") {
+	if m := out.State.Message; out.State.Exit != 2 || !strings.HasPrefix(m, "nothing was written: ") || !strings.Contains(m, "revision 2 ") { // which may still have been pending
 		t.Errorf("exit %d: %s", out.State.Exit, m)
 	}
 	r.AssertHistory("1 superseded", "2 deployed")

@@ -103,6 +103,23 @@ func TestWaitOfARollback(t *testing.T) {
 	}
 }
 
+// TestAbortedLegacyWait: an abort ends the wait of Helm's legacy waiter, and the release is not marked deployed (R43).
+func TestAbortedLegacyWait(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	chart := rig.ChartOf(t, rig.Deployment("slow", nil, "10m"))
+	op := r.Must(r.Install("plain", func(i *kube.Deploy) { rig.UseChart(chart, nil)(i); i.Wait, i.Timeout = "legacy", time.Minute }))
+	out := r.Run(op, func(e event.Event) {
+		if e.Kind == event.KindGroup && e.Status.Over() {
+			op.Command(event.Command{Name: event.Abort})
+		}
+	})
+	if out.State.Status != event.Aborted {
+		t.Errorf("the run ended as %s: %s", out.State.Status, out.State.Message)
+	}
+	r.AssertHistory("1 failed")
+}
+
 // groupsRun returns the ids of the groups that ran, in phases of a kind.
 func groupsRun(out rig.Outcome, kind event.PhaseKind) (ids []string) {
 	for _, p := range out.State.Phases {

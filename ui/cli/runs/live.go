@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lockstep/engine/event"
 	"lockstep/engine/text"
@@ -66,16 +67,25 @@ func elsewhere(ctx context.Context, a *command.App, r *remote.Run) bool {
 
 // connectRun connects to the live run of a release or a stack on this machine, or to the only one if name is empty. name may also be
 // the path of a stack's helmfile, or of its folder.
-// -n and --kube-context are needed only to choose between several. Without a match it searches the
-// cluster, in the namespace of -n, and waits for the pod of the run until the limit.
+// --kube-context is needed only to choose between several, and so is the namespace, unless one was chosen for a
+// release: by -n, Helm's environment or the kubeconfig's context. Without a match it
+// searches the cluster, in that namespace, and waits for the pod of the run until the limit.
 func (a *app) connectRun(cmd *cobra.Command, name string, limit time.Duration) (*remote.Run, error) {
 	flagSet := cmd.Flags().Changed
 	runs, err := LiveRuns(func(op event.Operation) bool { return name == "" || op.Release == name || isHelmfile(op, name) })
 	if err != nil {
 		return nil, err
 	}
-	if flagSet("namespace") {
-		runs = closeUnless(runs, func(r *remote.Run) bool { return slices.Contains(namespaces(cmd.Context(), r), a.Settings.Namespace()) })
+	var outside []string // what matches but for the namespace
+	if flagSet("namespace") || a.Settings.Namespace() != metav1.NamespaceDefault {
+		runs = closeUnless(runs, func(r *remote.Run) bool {
+			in := namespaces(cmd.Context(), r)
+			if slices.Contains(in, a.Settings.Namespace()) || !flagSet("namespace") && (name == "" || r.Operation.IsStack()) {
+				return true
+			}
+			outside = append(outside, describe(cmd.Context(), r))
+			return false
+		})
 	}
 	all := len(runs)
 	runs = closeUnless(runs, func(r *remote.Run) bool { return !elsewhere(cmd.Context(), a.App, r) })
@@ -97,6 +107,9 @@ func (a *app) connectRun(cmd *cobra.Command, name string, limit time.Duration) (
 		r, err := a.connectClusterRun(cmd, name, limit)
 		if err != nil && others > 0 {
 			err = fmt.Errorf("%w; a live run on this machine is in another cluster than the one that the kubeconfig selects", err)
+		}
+		if err != nil && len(outside) > 0 {
+			err = fmt.Errorf("%w; live on this machine in another namespace, which -n selects: %s", err, strings.Join(outside, "; "))
 		}
 		return r, err
 	}
