@@ -107,7 +107,7 @@ func TestWaitOfARollback(t *testing.T) {
 func TestAbortedLegacyWait(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	chart := rig.ChartOf(t, rig.Deployment("slow", nil, "10m"))
+	chart := rig.ChartOf(t, rig.Deployment("slow", nil, "3s"))
 	op := r.Must(r.Install("plain", func(i *kube.Deploy) { rig.UseChart(chart, nil)(i); i.Wait, i.Timeout = "legacy", time.Minute }))
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindGroup && e.Status.Over() {
