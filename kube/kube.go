@@ -220,6 +220,12 @@ func Connections(ctx context.Context, file *helmfile.File, connectTo func(contex
 	return all, err
 }
 
+// InCluster returns a helmfile for a run in the current cluster, without its contexts. It returns an error for a release in another
+// cluster. connectTo is as for PrepareStack.
+func InCluster(ctx context.Context, file *helmfile.File, connectTo func(context string) (*Client, error)) (*helmfile.File, error) {
+	return stack.InCluster(ctx, file, inner(connectTo))
+}
+
 func inner(connectTo func(context string) (*Client, error)) stack.Connect {
 	return func(context string) (*connect.Client, error) {
 		c, err := connectTo(context)

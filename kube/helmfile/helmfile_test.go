@@ -342,8 +342,22 @@ releases:
 			t.Errorf("%s: got\n%+v, want\n%+v", want.ID(), got, want)
 		}
 	}
-	if _, err := (&File{Releases: []Release{{Name: "a", Context: "far"}}}).Packed(nil, nil, false, false); err == nil || !strings.Contains(err.Error(), "kubeContext") {
-		t.Errorf("a release in another cluster: %v", err)
+}
+
+// TestWithoutContexts drops contexts, also from needs, and keeps the namespaces that they stand for.
+func TestWithoutContexts(t *testing.T) {
+	f := &File{Releases: []Release{
+		{Name: "a", Namespace: "data", Context: "near"}, {Name: "b", FallbackContext: "near", Needs: []string{"near/data/a"}},
+		{Name: "c", Context: "near", After: []string{"near/data/a", "b"}},
+	}}
+	got, err := f.WithoutContexts(map[string]string{"near": "web"})
+	want := []Release{{Name: "a", Namespace: "data"}, {Name: "b", Namespace: "web", Needs: []string{"data/a"}}, {Name: "c", Namespace: "web", After: []string{"data/a", "web/b"}}}
+	if err != nil || !reflect.DeepEqual(got.Releases, want) || f.Releases[0].Context != "near" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	f.Releases = append(f.Releases, Release{Name: "a", Namespace: "data"})
+	if _, err := f.WithoutContexts(nil); err == nil || !strings.Contains(err.Error(), "already defined") {
+		t.Errorf("a release that is defined twice: %v", err)
 	}
 }
 

@@ -153,8 +153,8 @@ func withoutNeeds(v any) any {
 
 // Packed returns f as plain YAML for another machine. charts contains the path or reference of each release's chart, by
 // ID. The values of each release must be in the file ValuesFile, next to it; secret are the places of those that Merge has
-// decrypted, by ID. Packed returns an error for a release with a context or a post-renderer, which another machine does not
-// have. All hooks must have an image, unless skipHooks leaves them out. down is for a run that uninstalls the releases.
+// decrypted, by ID. The releases must have no contexts (WithoutContexts). Packed returns an error for a release with a post-renderer, which
+// another machine does not have. All hooks must have an image, unless skipHooks leaves them out. down is for a run that uninstalls the releases.
 func (f *File) Packed(charts map[string]string, secret map[string]mask.Paths, down, skipHooks bool) ([]byte, error) {
 	releases := []map[string]any{}
 	installed := map[string]bool{}
@@ -163,9 +163,6 @@ func (f *File) Packed(charts map[string]string, secret map[string]mask.Paths, do
 	}
 	for _, r := range f.Releases {
 		after := slices.DeleteFunc(slices.Clone(r.After), func(id string) bool { return installed[id] != r.Installed }) // they do not wait for each other
-		if r.Context != "" || r.FallbackContext != "" {
-			return nil, fmt.Errorf("%s: release %s has a kubeContext: a run in the cluster deploys to that cluster only; remove kubeContext, or run without --in-cluster", r.At, r.ID())
-		}
 		if r.PostRenderer != "" {
 			return nil, fmt.Errorf("%s: release %s has a postRenderer, whose plugin is on this machine: run without --in-cluster", r.At, r.ID())
 		}

@@ -98,6 +98,47 @@ func Connections(ctx context.Context, file *helmfile.File, connectTo Connect) (a
 	return all, s.checkIdentities()
 }
 
+// InCluster returns a file for a run in the current cluster, without its contexts, which only this machine has. It returns an error for a
+// release in another cluster (S10).
+func InCluster(ctx context.Context, file *helmfile.File, connectTo Connect) (*helmfile.File, error) {
+	if !slices.ContainsFunc(file.Releases, func(r helmfile.Release) bool { return r.ContextName() != "" }) {
+		return file, nil
+	}
+	signs, namespaces := map[string]connect.Signs{}, map[string]string{} // by context
+	read := func(name string) error {
+		if _, known := signs[name]; known {
+			return nil
+		}
+		c, err := connectTo(name)
+		if err == nil {
+			signs[name], err = c.Signs(ctx)
+			if name != "" { // the run has that of the current one anyway
+				namespaces[name] = c.Namespace()
+			}
+		}
+		return err
+	}
+	if err := read(""); err != nil {
+		return nil, err
+	}
+	for _, r := range file.Releases {
+		if err := read(r.ContextName()); err != nil {
+			return nil, helmfile.Locate(r.At, r.ID(), err)
+		}
+		ids, weak := connect.ClusterIDs(signs[""], signs[r.ContextName()])
+		if ids[0] == ids[1] {
+			continue
+		}
+		is := "is another cluster"
+		if weak[0] || weak[1] {
+			is = "has another address, and lockstep knows a cluster at two addresses only by namespace kube-system, which the user may not read"
+		}
+		return nil, fmt.Errorf("%s: release %s has kubeContext %s, which %s: a run in the cluster deploys to that cluster only; remove kubeContext, "+
+			"or run without --in-cluster", r.At, r.ID(), r.ContextName(), is)
+	}
+	return file.WithoutContexts(namespaces)
+}
+
 // oneConnection reports whether all releases share a connection.
 func (s *Stack) oneConnection() bool {
 	return !slices.ContainsFunc(s.members, func(m *member) bool { return m.client != s.members[0].client })

@@ -179,7 +179,7 @@ func NoReleases(file *helmfile.File) error {
 func (s *Stack) connect(ctx context.Context, connectTo Connect) error {
 	clients, watches := map[string]*connect.Client{}, map[string]*cluster.Watches{}
 	for _, m := range s.members {
-		if name := m.context(); clients[name] == nil {
+		if name := m.ContextName(); clients[name] == nil {
 			c, err := connectTo(name)
 			if err != nil {
 				return m.locate(err)
@@ -193,14 +193,11 @@ func (s *Stack) connect(ctx context.Context, connectTo Connect) error {
 				s.watches, watches[name] = append(s.watches, w), w
 			}
 		}
-		m.client, m.watches = clients[m.context()], watches[m.context()]
+		m.client, m.watches = clients[m.ContextName()], watches[m.ContextName()]
 		m.Namespace = cmp.Or(m.Namespace, m.client.Namespace())
 	}
 	return nil
 }
-
-// context returns the context to which a release is deployed, "" for the current one.
-func (m *member) context() string { return cmp.Or(m.Context, m.FallbackContext) }
 
 // locate adds the release and its line to an error, unless the error is about the current cluster.
 func (m *member) locate(err error) error {
@@ -214,7 +211,7 @@ func (m *member) locate(err error) error {
 func (s *Stack) planAll(ctx context.Context) error {
 	s.Mask().AddNames(s.info.Release, s.info.Chart)
 	for _, m := range s.members {
-		s.Mask().AddNames(m.id, m.Name, m.Namespace, m.context())
+		s.Mask().AddNames(m.id, m.Name, m.Namespace, m.ContextName())
 	}
 	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup

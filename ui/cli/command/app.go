@@ -155,6 +155,19 @@ func (a *App) Summary(cmd *cobra.Command, s *event.State, o report.Options) {
 // Connect connects to the cluster that the flags select.
 func (a *App) Connect() (*kube.Client, error) { return kube.Connect(a.Settings, slog.Default(), nil) }
 
+// ConnectTo connects to a context; "" is the current one.
+func (a *App) ConnectTo(context string) (*kube.Client, error) {
+	return kube.Connect(a.SettingsOf(context), slog.Default(), nil)
+}
+
+// SettingsOf returns the settings for a context; "" is the current one.
+func (a *App) SettingsOf(context string) *helmcli.EnvSettings {
+	if context == "" {
+		return a.Settings
+	}
+	return ContextSettings(a.Settings, a.Settings.KubeConfig, context)
+}
+
 // NewApp returns an App with Helm's settings read from the environment.
 func NewApp(signals *Signals) *App {
 	return &App{Settings: helmcli.New(), Helm: action.NewConfiguration(), Signals: signals, Logs: &Logs{}, FromHome: startedByHome}

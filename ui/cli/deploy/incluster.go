@@ -196,6 +196,10 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *helmfi
 	if h := file.FindHook(func(helmfile.Hook) bool { return true }); h != nil && !flags.skipHooks && !flags.allowHooks {
 		return fmt.Errorf("%s: hook %s runs image %s in the cluster; allow the hooks with --allow-hooks, or leave them out with --skip-hooks", h.At, h.Name, h.Image.Name)
 	}
+	file, err := a.inOneCluster(cmd.Context(), file, r.sandbox)
+	if err != nil {
+		return err
+	}
 	name := stack.Name(file)
 	p := packedRun{release: name, args: []string{"--file=" + name + "/helmfile.yaml"}, files: map[string][]byte{}, stack: true}
 	loader, err := input.NewStackLoader(a.App, file, a.Settings, flags.charts)
@@ -230,6 +234,14 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *helmfi
 		return err
 	}
 	return a.runAsJob(cmd, flags.run.cluster, r, p)
+}
+
+// inOneCluster returns the file without its contexts, which the pod does not have.
+func (a *app) inOneCluster(ctx context.Context, file *helmfile.File, sandbox bool) (*helmfile.File, error) {
+	if sandbox { // it stands for all contexts
+		return file.WithoutContexts(nil)
+	}
+	return command.Cancelable(ctx, func(ctx context.Context) (*helmfile.File, error) { return kube.InCluster(ctx, file, a.ConnectTo) })
 }
 
 // pack adds the charts and values of a helmfile to the files, below dir. It returns the paths of the

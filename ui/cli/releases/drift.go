@@ -183,7 +183,7 @@ func (a *app) repairAll(cmd *cobra.Command, found []inspect.Drift, how command.R
 
 // repairDrift repairs a release where it was compared.
 func (a *app) repairDrift(cmd *cobra.Command, r inspect.Drift, how command.Repairs) error {
-	return a.repair.Run(cmd, command.InNamespace(a.settingsOf(r.Context), r.Namespace), r.Release, how)
+	return a.repair.Run(cmd, command.InNamespace(a.SettingsOf(r.Context), r.Namespace), r.Release, how)
 }
 
 // findDrift compares the releases that the command selects.
@@ -209,7 +209,7 @@ func (a *app) driftOfStack(cmd *cobra.Command, flags *input.HelmfileFlags) (all 
 		return nil, err
 	}
 	clients, err := command.Load(cmd.Context(), answers, func(ctx context.Context) ([]*kube.Client, error) {
-		return kube.Connections(ctx, file, a.connectTo)
+		return kube.Connections(ctx, file, a.ConnectTo)
 	})
 	if err != nil {
 		return nil, err

@@ -4,19 +4,16 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	helmcli "helm.sh/helm/v4/pkg/cli"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/helmfile"
-	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/input"
 	"lockstep/ui/report"
 )
@@ -31,7 +28,7 @@ func (a *app) stackStatus(cmd *cobra.Command, flags *input.HelmfileFlags) error 
 	if err != nil {
 		return err
 	}
-	clients, err := kube.Connections(cmd.Context(), file, a.connectTo)
+	clients, err := kube.Connections(cmd.Context(), file, a.ConnectTo)
 	if err != nil {
 		return err
 	}
@@ -53,19 +50,6 @@ func (a *app) stackStatus(cmd *cobra.Command, flags *input.HelmfileFlags) error 
 		return failed
 	}
 	return errors.Join(a.Display(cmd).Show(report.StackStatus(rows)), failed)
-}
-
-// settingsOf returns the settings for a context; "" is the current one.
-func (a *app) settingsOf(context string) *helmcli.EnvSettings {
-	if context == "" {
-		return a.Settings
-	}
-	return command.ContextSettings(a.Settings, a.Settings.KubeConfig, context)
-}
-
-// connectTo connects to a context; "" is the current one.
-func (a *app) connectTo(context string) (*kube.Client, error) {
-	return kube.Connect(a.settingsOf(context), slog.Default(), nil)
 }
 
 // readStatus reads the status of a release and its objects.
