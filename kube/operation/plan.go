@@ -152,14 +152,14 @@ func (op *Operation) checkSavedPlan(ctx context.Context, common Common) error {
 	title := approved.Operation.Title()
 	if op == nil {
 		gone := inspect.Moved{What: inspect.MovedRevision, Field: common.Release, Was: planfile.Revision(approved.Last)}
-		return &planfile.NotAsPlanned{Title: title, Moved: []inspect.Moved{gone}}
+		return &planfile.NotAsPlanned{Title: title, Late: common.Begun(), Moved: []inspect.Moved{gone}}
 	}
 	now, err := op.SavePlan(ctx, approved.Salt)
 	if err != nil {
 		return err
 	}
 	if moved := approved.Compare(now, common.Continues != nil); len(moved) > 0 {
-		return &planfile.NotAsPlanned{Title: title, Moved: moved}
+		return &planfile.NotAsPlanned{Title: title, Late: common.Begun(), Moved: moved}
 	}
 	return nil
 }

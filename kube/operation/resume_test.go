@@ -11,6 +11,7 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/kube/lease"
+	"lockstep/kube/planfile"
 	"lockstep/kube/release"
 	"lockstep/kube/session"
 )
@@ -105,6 +106,17 @@ func TestCheckMark(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: got  %q\nwant %q", c.operation, got, c.want)
+		}
+	}
+}
+
+// TestLateSavedPlan (R55): a release that is planned again in the middle of a stack may have been written already.
+func TestLateSavedPlan(t *testing.T) {
+	for _, ledger := range []*release.Ledger{nil, release.NewLedger("n", "s")} {
+		err := (*Operation)(nil).checkSavedPlan(t.Context(), Common{SavedPlan: &planfile.Saved{}, Continues: ledger})
+		refused := (*planfile.NotAsPlanned)(nil)
+		if !errors.As(err, &refused) || refused.Late != (ledger != nil) {
+			t.Errorf("continues %v: %v", ledger, err)
 		}
 	}
 }

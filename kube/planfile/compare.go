@@ -17,6 +17,7 @@ import (
 type NotAsPlanned struct {
 	Title string // of the operation, "" for a group
 	Group string
+	Late  bool // the run that the operation is a part of had begun, and may have written
 	Moved []inspect.Moved
 }
 
@@ -27,6 +28,9 @@ func (e *NotAsPlanned) Error() string {
 	}
 	if e.Group != "" {
 		return "not as approved: " + strings.Join(lines, "; ")
+	}
+	if e.Late {
+		return fmt.Sprintf("%s is not as approved; save a new plan and have it approved: %s", e.Title, strings.Join(lines, "; "))
 	}
 	return fmt.Sprintf("%s is not as approved; nothing was written; save a new plan and have it approved:\n  %s", e.Title, strings.Join(lines, "\n  "))
 }

@@ -200,3 +200,14 @@ func TestOptionsByName(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+// TestLateRefusalsDoNotDenyWrites (R55): "nothing was written" is true only before the run has begun.
+func TestLateRefusalsDoNotDenyWrites(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		err := &NotAsPlanned{Title: "upgrade s", Late: late, Moved: []inspect.Moved{{What: inspect.MovedCluster}, {What: inspect.MovedNamespace, Was: "a", Is: "b"}}}
+		denies, lines := strings.Contains(err.Error(), "nothing was written"), strings.Count(err.Error(), "\n")
+		if denies == late || (lines > 0) == late || !strings.HasPrefix(err.Error(), "upgrade s is not as approved; ") {
+			t.Errorf("late %t: %s", late, err)
+		}
+	}
+}
