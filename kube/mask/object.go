@@ -131,11 +131,15 @@ func hideCredentials(value, old any, in scope) {
 		defer hideCommand(listIn(v, "args"), commandSecrets(containerCommand(v)), hiddenIn(listIn(v, "args"), listIn(b, "args")))
 		for k, e := range v {
 			text, isText := e.(string)
-			switch credential := headerIn(v, k); {
+			switch credentials := headerIn(v, k); {
 			case secret[k]:
 				v[k] = hideScalars(e, k, b)
-			case credential != "":
-				v[k] = strings.ReplaceAll(text, credential, hideScalars(e, k, b).(string))
+			case credentials != nil:
+				hidden := hideScalars(e, k, b).(string)
+				for _, credential := range credentials {
+					text = strings.ReplaceAll(text, credential, hidden)
+				}
+				v[k] = text
 			case isText:
 				v[k] = hideEmbedded(text, b[k])
 			default:
@@ -280,12 +284,12 @@ func credentialsIn(v any, in scope) (out []string) {
 	case map[string]any:
 		out = append(out, commandSecrets(containerCommand(v))...)
 		for k, e := range v {
-			credential := headerIn(v, k)
+			found := headerIn(v, k)
 			if text, ok := scalar(e); ok && in.hides(v, k) {
-				credential = text
+				found = []string{text}
 			}
-			if credential != "" {
-				out = append(out, credential)
+			if found != nil {
+				out = append(out, found...)
 				continue
 			}
 			out = append(out, credentialsIn(e, in.field(v, k))...)

@@ -146,7 +146,7 @@ func isSecretPath(path, value string) bool {
 		m := map[string]any{name: value}
 		if i < len(names)-1 {
 			s = s.field(m, name)
-		} else if s.hides(m, name) || headerIn(m, name) != "" {
+		} else if s.hides(m, name) || headerIn(m, name) != nil {
 			return true
 		}
 	}
@@ -156,24 +156,44 @@ func isSecretPath(path, value string) bool {
 var (
 	// scheme matches the value of a header with credentials, after the name of their scheme.
 	scheme = regexp.MustCompile(`(?i)^\s*(?:(basic|bearer|token|api-?key|digest|negotiate|splunk|aws4\S*)\s+)?([^\s"'\\,;<>]+)\s*$`)
+	// cookieHeader matches the names of headers with cookies, cookie one of these, cookieAttribute what may follow it.
+	cookieHeader    = regexp.MustCompile(`(?i)^(set-)?cookie$`)
+	cookie          = regexp.MustCompile(`(?:^|;)\s*([^=;\s]+)="?([^;"]*)`)
+	cookieAttribute = regexp.MustCompile(`(?i)^(path|domain|expires|max-age|samesite)$`)
 )
 
 // isHeader reports whether a name is that of a header with credentials, such as Proxy-Authorization.
 func isHeader(name string) bool {
+	if cookieHeader.MatchString(name) {
+		return true
+	}
 	const suffix = "authorization"
 	at := len(name) - len(suffix)
 	return at >= 0 && strings.EqualFold(name[at:], suffix) && (at == 0 || strings.ContainsRune("-_.", rune(name[at-1])))
 }
 
-// headerSecret returns the credentials in the value of a header, "" if it has none.
-func headerSecret(name, value string) string {
+// headerSecrets returns the credentials in the value of a header.
+func headerSecrets(name, value string) []string {
 	if !isHeader(name) {
-		return ""
+		return nil
+	}
+	if cookieHeader.MatchString(name) {
+		return cookieSecrets(value)
 	}
 	if m := scheme.FindStringSubmatch(value); m != nil && isHeaderSecret(m[1], m[2]) {
-		return m[2]
+		return []string{m[2]}
 	}
-	return ""
+	return nil
+}
+
+// cookieSecrets returns the values of a header's cookies that look random.
+func cookieSecrets(header string) (out []string) {
+	for _, m := range cookie.FindAllStringSubmatch(header, -1) {
+		if !cookieAttribute.MatchString(m[1]) && isHeaderSecret("", m[2]) {
+			out = append(out, m[2])
+		}
+	}
+	return out
 }
 
 // isHeaderSecret reports whether v, behind a scheme, is a credential and no word of a sentence.
@@ -183,9 +203,9 @@ func isHeaderSecret(scheme, v string) bool {
 }
 
 // headerIn returns the credentials of a header that is a field of a map, or the value of a pair.
-func headerIn(m map[string]any, field string) string {
+func headerIn(m map[string]any, field string) []string {
 	text, _ := m[field].(string)
-	if found := headerSecret(field, text); found != "" || !valueField.MatchString(field) {
+	if found := headerSecrets(field, text); found != nil || !valueField.MatchString(field) {
 		return found
 	}
 	var names []string
@@ -195,7 +215,7 @@ func headerIn(m map[string]any, field string) string {
 		}
 	}
 	if i := slices.IndexFunc(names, isHeader); i >= 0 {
-		return headerSecret(names[i], text)
+		return headerSecrets(names[i], text)
 	}
-	return ""
+	return nil
 }

@@ -19,6 +19,7 @@ func TestShapesOfCredentials(t *testing.T) {
 		"headers: {Proxy-Authorization: Basic %s}", "headers: {authorization: %s}", "httpHeaders: [{name: Authorization, value: Bearer %s}]", "args: [--from-literal=password=%s]",
 		"script: kubectl create secret generic x --from-literal=password=%s", "authKey: %s", "sharedKey: %s", "storageKey: %s", "sshKey: %s", "passwordHash: %s",
 		`config: '{"auth": {"tokens": ["%s"]}}'`, `config: "tokens = [\"%s\"]\n"`, "url: jdbc:oracle:thin:scott/%s@//h:1521/x", "config: |\n  passwords:\n  - %s\n",
+		"headers: {Cookie: session=%s}", "cookie: lang=en; sid=%s", "headers: [{name: Set-Cookie, value: sid=%s; Path=/; HttpOnly}]", "headers: {set-cookie: a=Qx7other42y; b=%s}",
 		"file: |\n  -----BEGIN PRIVATE KEY-----\n  %s\n  -----END PRIVATE KEY-----\n",
 	} {
 		object := parse(t, fmt.Sprintf("kind: Thing\nspec:\n  "+strings.ReplaceAll(text, "\n", "\n  "), value))
@@ -57,6 +58,8 @@ func TestSettingsOfCredentialsStayReadable(t *testing.T) {
 		"matchExpressions: [{key: token, operator: In, values: [a1b2c3]}]", "headers: [{name: Authorization, value: Bearer $TOKEN}]", "headers: {Authorization: Bearer token}",
 		"headers: {Authorization: Basic Authentication}", "bearerTokenSecret: {name: shop-7x8k2, key: token1x2}", "secret: {name: shop-7x8k2}", "configs: [{name: auth, data: {level: info1x2y}}]",
 		"args: [--from-file=password=/run/pw1x2y.txt]", "script: kubectl create secret generic x --from-file=tm.password=$FOLDER/pw1x2y.txt",
+		"cookie: enabled", "cookie: {name: session1x2y, path: /a1b2}", "cookieName: session1x2y", "cookieSecure: true", "cookie: session1x2y", "cookie: session; Path=/v1a2b3; Max-Age=36000",
+		"headers: {Cookie: session=$SESSION, Set-Cookie: lang=en; Domain=a1b2c3}", "headers: [{name: Cookie, value: lang=de-de}]", "pat: docs/v1a2b3", "pin: 12", "otp: 26.2.5", "otp: enabled",
 	} {
 		document := "kind: Thing\nspec:\n  " + text
 		object := parse(t, document)
