@@ -233,7 +233,7 @@ func (r *canaryRun) home(release string) {
 	r.Helper()
 	screen := inTerminalAt(r.T, r.TempDir(), 50, 200, r.env, "home", "-n", r.ns)
 	screen.await(0, "exited with code")
-	screen.keys("/" + release + enter)
+	screen.keys("/" + r.ns + "/" + release + enter)
 	screen.press("h", "values, objects")
 	screen.keys("q")
 	if code := screen.ends(); code != 0 {

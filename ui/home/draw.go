@@ -276,7 +276,7 @@ func (m *model) aboutStack(s *Stack) (title string, lines []canvas.Line) {
 	mark := m.runMark(s.Status)
 	return "stack " + s.Name, []canvas.Line{
 		{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: ": " + text.Join(" ", s.Operation, "of", text.Count(len(s.Members), "release"), m.ago(s.Ended), prefixed("by ", s.By))}},
-		canvas.Plain(theme.Quiet, "lockstep replay "+s.Record),
+		canvas.Plain(theme.Quiet, text.Program+" replay "+s.Record),
 	}
 }
 

@@ -246,6 +246,13 @@ func TestStack(t *testing.T) {
 		t.Errorf("the name of the stack finds %d releases in %d rows", n, len(r.table.rows))
 	}
 	r.press("esc")
+	for _, key := range strings.Fields("/ d a t a / p g enter") {
+		r.press(key)
+	}
+	if got := r.release(); got == nil || got.Name != "pg" {
+		t.Errorf("a filter that finds a release of the stack selects %+v", got)
+	}
+	r.press("esc")
 	if r.press("s"); strings.Contains(r.text(), "├─") || !strings.Contains(r.text(), "data/pg") {
 		t.Errorf("sorted by health:\n%s", r.text())
 	}

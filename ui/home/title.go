@@ -49,11 +49,14 @@ func (m *model) failedElsewhere() bool {
 	return run != nil && !m.state.All && run.Namespace != "" && run.Namespace != m.state.Namespace
 }
 
+// program is the first word of a title.
+const program = "lockstep"
+
 // drawTitle draws the first line: the screen with the one that esc leads to, "" for none, where it is, and how much there is. Without
 // room, the name of the program goes first, then how much there is, then the screen that esc leads to.
 func (m *model) drawTitle(parent, title, where, right string) {
 	cv := m.Canvas
-	before := []string{"lockstep"}
+	before := []string{program}
 	if parent != "" {
 		before = append(before, parent)
 	}
