@@ -257,6 +257,16 @@ func TestCannotEdit(t *testing.T) { // R46
 	}
 }
 
+// TestConnectionLost: an attached screen whose run was killed does not show it as running.
+func TestConnectionLost(t *testing.T) { // R47
+	s := with("sandbox-held", 0, "", attached)(t)
+	s.send(batchMsg{}) // the last one
+	s.shows(t, "connection lost  the run goes on, or its process was killed")
+	s = with("sandbox-install", 0, "", attached)(t)
+	s.send(batchMsg{})
+	s.showsNot(t, "connection lost")
+}
+
 // TestNoFileBeforeEditorRuns: the screen may end before the editor starts, so there is no file yet.
 func TestNoFileBeforeEditorRuns(t *testing.T) { // R46
 	dir := t.TempDir()

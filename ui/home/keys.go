@@ -7,7 +7,6 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"lockstep/engine/event"
 	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/keys"
@@ -114,7 +113,7 @@ func (m *model) elsewhere() string {
 
 // lockedBy returns the live run that has locked a release, so that no operation on it can start, nil if none has.
 func (m *model) lockedBy(of Key) *LiveRun {
-	i := slices.IndexFunc(m.snapshot.Runs, func(run LiveRun) bool { return run.Status != event.Aborted && run.worksOn(of) })
+	i := slices.IndexFunc(m.snapshot.Runs, func(run LiveRun) bool { return run.Status != Killed && run.worksOn(of) })
 	if i < 0 {
 		return nil
 	}

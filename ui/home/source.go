@@ -83,7 +83,7 @@ type Health struct {
 type LiveRun struct {
 	Key                    // of its release, or of its stack
 	Operation string       // "upgrade"
-	Status    event.Status // Running, Degraded, Paused, Held or Waiting; if only its lock is known, Locked, or Aborted if its process has ended
+	Status    event.Status // Running, Degraded, Paused, Held or Waiting; if only its lock is known, Locked, or Killed if its process has ended
 	Why       string       // why it is paused or held, or how far it is, and what waiting will not make ready
 	By        string       // who started it
 	Since     time.Time
@@ -94,8 +94,11 @@ type LiveRun struct {
 	Parts     []Part // the releases of a stack
 }
 
-// Locked is the status of a run of which only the lock is known: it may be paused.
-const Locked event.Status = "locked"
+// Locked is the status of a run of which only the lock is known: it may be paused. Killed is that of one whose process has ended.
+const (
+	Locked event.Status = "locked"
+	Killed event.Status = "cut-off" // as in a record
+)
 
 // PastRun is a recorded run.
 type PastRun struct {

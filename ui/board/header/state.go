@@ -258,6 +258,11 @@ func (h *Header) endMark() (theme.Mark, string) {
 	if h.Observed != nil {
 		mark.Word += " " + s.Ended.Local().Format("15:04:05")
 	}
+	if h.Attached && s.Ended.IsZero() {
+		mark = h.Theme.Mark(string(event.Aborted))
+		mark.Word = "connection lost"
+		return mark, h.Join("the run goes on, or its process was killed", quit)
+	}
 	if h.ReadOnly() && s.Status == event.Running {
 		mark.Word = "incomplete" + fixed
 		ends := "the record ends"

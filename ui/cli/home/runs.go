@@ -276,7 +276,7 @@ func lockedRow(lock kube.LiveLock) home.LiveRun {
 	switch {
 	case lock.Renewed:
 	case here && !inCluster && hasEnded(h.Process):
-		row.Status, row.Elsewhere = event.Aborted, fmt.Sprintf("process %d has ended without releasing its lock", h.Process)
+		row.Status, row.Elsewhere = home.Killed, fmt.Sprintf("process %d has ended without releasing its lock", h.Process)
 		row.Why = row.Elsewhere
 	default:
 		row.Why = "checking whether it is still running"

@@ -243,7 +243,7 @@ func TestLockedRuns(t *testing.T) {
 		l.Holder.User, l.Holder.Host, l.Holder.Process = me(), host, killed.Process.Pid
 	})
 	mine.Renewed = false
-	if row := lockedRow(mine); row.Status != event.Aborted || !strings.Contains(row.Why, "has ended without releasing its lock") {
+	if row := lockedRow(mine); row.Status != home.Killed || !strings.Contains(row.Why, "has ended without releasing its lock") {
 		t.Errorf("a lock whose process on this machine has ended: %s, %s", row.Status, row.Why)
 	}
 	mine.Holder.Process = os.Getpid()
