@@ -261,6 +261,18 @@ func me() string {
 	return u.Username
 }
 
+// TestHealthWhileUninstalling: what an uninstall has deleted is no cause for a release to be unready.
+func TestHealthWhileUninstalling(t *testing.T) {
+	var unready kube.ReleaseRow
+	unready.Health.Cause = "ConfigMap/a: not in the cluster"
+	for status, shown := range map[string]bool{"deployed": true, "uninstalling": false} {
+		unready.Status = status
+		if row := releaseRow(unready); (row.Health.Cause != "") != shown {
+			t.Errorf("%s: %+v", status, row.Health)
+		}
+	}
+}
+
 // TestLastFailed: of the last runs, only the newest counts, and the failed object says in which namespace.
 func TestLastFailed(t *testing.T) {
 	at := time.Date(2026, 11, 29, 20, 0, 0, 0, time.UTC)

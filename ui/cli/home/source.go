@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	rcommon "helm.sh/helm/v4/pkg/release/common"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/event"
@@ -135,6 +136,9 @@ func (s *source) askRights(namespace string) {
 func releaseRow(r kube.ReleaseRow) home.Release {
 	row := home.Release{Key: home.Key(r.Key), Revision: r.Revision, Status: r.Status, Changed: r.Changed,
 		Record: record(r.Details)}
+	if r.Status == rcommon.StatusUninstalling.String() { // its objects are to go, not to become ready
+		return row
+	}
 	row.Health = home.Health{Degraded: r.Health.Failed > 0, Ready: r.Health.Ready, Of: r.Health.Of, Cause: r.Health.Cause, Since: r.Health.Since}
 	switch {
 	case r.Health.Cause != "":
