@@ -261,7 +261,7 @@ func TestCannotEdit(t *testing.T) { // R46
 func TestConnectionLost(t *testing.T) { // R47
 	s := with("sandbox-held", 0, "", attached)(t)
 	s.send(batchMsg{}) // the last one
-	s.shows(t, "connection lost  the run goes on, or its process was killed")
+	s.shows(t, "connection lost  the run continues, or its process was killed")
 	s = with("sandbox-install", 0, "", attached)(t)
 	s.send(batchMsg{})
 	s.showsNot(t, "connection lost")

@@ -63,21 +63,22 @@ func (b *Board) room(cols []int, limit int) int {
 }
 
 // spread distributes free room over the columns, a cell at a time from the left: first for names with short kinds, then for reasons
-// in columns that have no rows to wrap them, then for names with long kinds, for what a group waits for, for reasons, for all that a
-// group waits for, and last again for reasons.
+// in columns that have no rows to wrap them, then for names with long kinds, for what a group waits for, for reasons, in those
+// columns first, for all that a group waits for, and last again for reasons.
 func (b *Board) spread(ws Widths, room int) {
 	crowded := map[*graph.Column]int{}
 	for _, w := range ws.Columns {
 		if b.crowded(w.Index) {
-			crowded[b.Graph.Cols[w.Index]] = graph.MaxCard
+			crowded[b.Graph.Cols[w.Index]] = graph.WideCard
 		}
 	}
 	for _, most := range []func(*graph.Column) int{
 		func(c *graph.Column) int { return c.NameWidth },
 		func(c *graph.Column) int { return c.ObjectWidth },
-		func(c *graph.Column) int { return crowded[c] },
+		func(c *graph.Column) int { return min(crowded[c], graph.MaxCard) },
 		func(c *graph.Column) int { return c.Width },
 		func(c *graph.Column) int { return min(c.WaitsWidth, graph.MaxCard) },
+		func(c *graph.Column) int { return crowded[c] },
 		func(c *graph.Column) int { return max(c.Width, min(c.Width*3/2, graph.MaxCard)) },
 		func(c *graph.Column) int { return c.WaitsWidth },
 		func(*graph.Column) int { return graph.WideCard },

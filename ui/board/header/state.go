@@ -261,7 +261,7 @@ func (h *Header) endMark() (theme.Mark, string) {
 	if h.Attached && s.Ended.IsZero() {
 		mark = h.Theme.Mark(string(event.Aborted))
 		mark.Word = "connection lost"
-		return mark, h.Join("the run goes on, or its process was killed", quit)
+		return mark, h.Join("the run continues, or its process was killed", quit)
 	}
 	if h.ReadOnly() && s.Status == event.Running {
 		mark.Word = "incomplete" + fixed
