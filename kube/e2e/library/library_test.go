@@ -160,7 +160,7 @@ func assertReversed(r *rig.Rig, chart string, ran []string) {
 func TestHelmsActionFails(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	cfg := orderedHelm(r, t.Context(), kube.OrderedOptions{ReadinessTimeout: 6 * time.Second})
+	cfg := orderedHelm(r, t.Context(), kube.OrderedOptions{ReadinessTimeout: 15 * time.Second})
 	err := sdkInstall(r, cfg, loadWithLockstep(t, cfg, "fail-image"), nil)
 	if err == nil || !strings.Contains(err.Error(), "Deployment/broken") {
 		t.Errorf("error %v", err)

@@ -100,7 +100,7 @@ func TestFieldsOfFailedRevisionsThatOthersSet(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
 			with := func(docs ...string) func(*kube.Deploy) {
-				return rig.UseChart(rig.ChartOf(t, docs...), func(d *kube.Deploy) { d.ServerSide, d.ReadinessTimeout = "false", 10*time.Second })
+				return rig.UseChart(rig.ChartOf(t, docs...), func(d *kube.Deploy) { d.ServerSide, d.ReadinessTimeout = "false", 30*time.Second })
 			}
 			env := func(more string, spec ...string) string {
 				return strings.Replace(rig.Deployment("web", nil, "0s", spec...), "example/app:1.0", "example/app:1.0, env: [{name: A, value: a}"+more+"]", 1)
