@@ -26,20 +26,14 @@ func (l *library) checkApprovals(p event.Phase) error {
 type approvals struct {
 	ctx     context.Context
 	approve func(context.Context, plan.Approval) (by string, err error)
+	engine  *run.Engine
 	state   event.State // read by consume alone
 
 	asking sync.Mutex // held while somebody is asked
 	given  map[plan.Approval]string
 
-	mu      sync.Mutex // guards the fields below
-	engine  *run.Engine
+	mu      sync.Mutex // guards refused
 	refused error
-}
-
-func (a *approvals) setEngine(eng *run.Engine) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.engine = eng
 }
 
 // refusal returns why an approval was refused, nil if none was.
@@ -60,9 +54,6 @@ func (a *approvals) consume(e event.Event) {
 func (a *approvals) ask(u event.Unit, missing []plan.Approval) {
 	a.asking.Lock()
 	defer a.asking.Unlock()
-	a.mu.Lock()
-	eng := a.engine
-	a.mu.Unlock()
 	c := event.Command{Name: event.Approve, Phase: u.Phase, Group: u.Group}
 	for _, m := range missing {
 		by, err := a.given[m], error(nil)
@@ -73,7 +64,7 @@ func (a *approvals) ask(u event.Unit, missing []plan.Approval) {
 			a.mu.Lock()
 			a.refused = fmt.Errorf("%s was not approved: %w", u.Group, err)
 			a.mu.Unlock()
-			eng.Command(event.Command{Name: event.Abort, Reason: err.Error()})
+			a.engine.Command(event.Command{Name: event.Abort, Reason: err.Error()})
 			return
 		}
 		if a.given == nil {
@@ -81,5 +72,5 @@ func (a *approvals) ask(u event.Unit, missing []plan.Approval) {
 		}
 		a.given[m], c.By = by, by
 	}
-	eng.Command(c)
+	a.engine.Command(c)
 }

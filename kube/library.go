@@ -270,7 +270,11 @@ func (l *library) run(do func(*helmclient.Client) error) error {
 	l.running.Lock()
 	defer l.running.Unlock()
 	feed := &event.Feed{}
-	asked := &approvals{ctx: l.ctx, approve: l.opts.Approve}
+	diagnoser := l.session.Diagnoser()
+	eng := run.New(run.Options{Operation: l.subject.info, Feed: feed, Diagnose: func(ctx context.Context, o plan.Object) run.Finding {
+		return diagnoser.Object(ctx, o).Finding
+	}})
+	asked := &approvals{ctx: l.ctx, approve: l.opts.Approve, engine: eng}
 	var events sync.WaitGroup
 	events.Go(func() {
 		for e := range feed.Reader().All(context.Background()) {
@@ -280,11 +284,6 @@ func (l *library) run(do func(*helmclient.Client) error) error {
 			}
 		}
 	})
-	diagnoser := l.session.Diagnoser()
-	eng := run.New(run.Options{Operation: l.subject.info, Feed: feed, Diagnose: func(ctx context.Context, o plan.Object) run.Finding {
-		return diagnoser.Object(ctx, o).Finding
-	}})
-	asked.setEngine(eng)
 	stopAborting := context.AfterFunc(l.ctx, func() { eng.Command(event.Command{Name: event.Abort, Reason: context.Cause(l.ctx).Error()}) })
 	err := do(l.client(eng))
 	stopAborting()

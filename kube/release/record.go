@@ -119,12 +119,17 @@ func ReadRecord(rel *rel1.Release) *Record {
 	switch {
 	case !readFile(rel, recordFile, &r) || r.Version != recordVersion:
 		return nil
-	case r.Stored.IsZero() || rel.Info == nil || r.Stored.Equal(rel.Info.LastDeployed):
+	case storedWith(rel, r.Stored):
 		return &r
 	case isRollback(rel):
 		return &Record{Version: r.Version, Sequenced: r.Sequenced, Tree: r.Tree, Readiness: r.Readiness, SecretPaths: r.SecretPaths}
 	}
 	return nil
+}
+
+// storedWith reports whether a record was made for a release, as far as one can tell, not for another one from which a chart was made.
+func storedWith(rel *rel1.Release, stored time.Time) bool {
+	return stored.IsZero() || rel.Info == nil || stored.Equal(rel.Info.LastDeployed)
 }
 
 // UnreadOrder says why nobody can tell in which order a revision was deployed, "" if the record says it or if there is none.
@@ -135,7 +140,7 @@ func UnreadOrder(rel *rel1.Release) string {
 	}
 	known := readFile(rel, recordFile, &head)
 	switch {
-	case known && !head.Stored.IsZero() && rel.Info != nil && !head.Stored.Equal(rel.Info.LastDeployed) && !isRollback(rel):
+	case known && !storedWith(rel, head.Stored) && !isRollback(rel):
 		return "" // a chart brings it along, see ReadRecord
 	case known && head.Version != recordVersion:
 		return fmt.Sprintf("another version of lockstep has recorded it, in format %d; this one reads format %d", head.Version, recordVersion)

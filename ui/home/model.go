@@ -3,7 +3,6 @@ package home
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -326,7 +325,7 @@ func (m *model) setFilter(query string) {
 	m.arrange()
 	if query != "" { // what was found stays selected without the filter
 		m.selectRow(m.selected)
-		if r := m.row(); r != nil && r.release == nil && r.stack != nil && !matches(strings.Fields(strings.ToLower(query)), r.stack.Name) {
+		if r := m.row(); r != nil && r.isStack() && !matches(wordsOf(query), r.stack.Name) {
 			m.move(1) // to the stack's release that was found
 		}
 	}

@@ -83,7 +83,7 @@ func (p *past) Update(msg tea.Msg) tea.Cmd {
 
 // arrange filters the runs, and keeps the selection.
 func (p *past) arrange() {
-	words := strings.Fields(strings.ToLower(p.state.Past.Filter))
+	words := wordsOf(p.state.Past.Filter)
 	p.rows, p.selected = p.rows[:0], 0
 	for i := range p.all {
 		r := &p.all[i]

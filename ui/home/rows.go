@@ -104,7 +104,7 @@ type widths struct{ name, chart, status, health, by, operation, verb, why int }
 
 // newTable filters and sorts the rows of a snapshot. name returns how a release is called.
 func newTable(s *Snapshot, filter string, order Sort, name func(Key) string) table {
-	words := strings.Fields(strings.ToLower(filter))
+	words := wordsOf(filter)
 	var t table
 	for i := range s.Runs {
 		r := &s.Runs[i]
@@ -191,6 +191,9 @@ func (t *table) releases() (n int) {
 	}
 	return n
 }
+
+// wordsOf returns the words of a filter.
+func wordsOf(filter string) []string { return strings.Fields(strings.ToLower(filter)) }
 
 // matches reports whether each word is in one of the fields.
 func matches(words []string, fields ...string) bool {
